@@ -1,0 +1,52 @@
+# Two commands do everything on a fresh Debian 12: `make demo` and `make test`.
+BUILD ?= build
+JOBS ?= 2
+CMAKE_ARGS ?=
+DATA := $(wildcard ../shared/data)
+export HASTINGS_TEST_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
+
+.PHONY: demo test build bench asan format lint setup results clean
+
+demo: build
+	rm -rf runs/demo
+	$(BUILD)/hastings sample mog6 --output runs/demo --seed 1
+	@echo "The run is in runs/demo: draws as chain-*.csv (Stan CSV) and draws.npz, summary.json, config.json."
+
+test: build
+	cd $(BUILD) && ctest --output-on-failure -j $(JOBS) -LE slow
+
+setup:
+	scripts/setup
+
+build: setup
+	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	rm -f $(BUILD).log
+	cmake --build $(BUILD) -j $(JOBS)
+
+bench: setup
+	cmake -S . -B build-bench -G Ninja -DHASTINGS_BENCH=ON -DHASTINGS_TESTS=OFF > /dev/null
+	cmake --build build-bench -j $(JOBS)
+	build-bench/bench/hastings_bench --benchmark_out=build-bench/bench.json --benchmark_out_format=json
+	@echo "Kept in build-bench/bench.json."
+
+asan: setup
+	cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHASTINGS_SANITIZE=address > /dev/null
+	cmake --build build-asan -j $(JOBS)
+	cd build-asan && ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 ctest --output-on-failure -j $(JOBS) -L unit
+
+format:
+	scripts/setup --tools
+	git ls-files '*.h' '*.cpp' | xargs clang-format -i
+
+lint:
+	scripts/setup --tools
+	scripts/check_rooms
+	git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
+	cppcheck --quiet --std=c++20 --inline-suppr --enable=warning,performance,portability --error-exitcode=1 \
+	  --suppress=missingInclude --suppress=unknownMacro -I include src apps
+
+results: build
+	$(BUILD)/experiments/results
+
+clean:
+	rm -rf build build-bench build-asan

@@ -1,0 +1,150 @@
+#include "commands.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hastings/core/error.h"
+#include "hastings/io/files.h"
+#include "hastings/io/run_folder.h"
+#include "hastings/target/registry.h"
+#include "progress.h"
+
+namespace hastings::app {
+
+using nlohmann::json;
+
+namespace {
+
+// runs/mog6, runs/icg-100, runs/logistic-german
+std::string default_folder(const std::string& target) {
+  const auto colon = target.find(':');
+  std::string name = target.substr(0, colon);
+  if (colon != std::string::npos) name += "-" + std::filesystem::path(target.substr(colon + 1)).stem().string();
+  return "runs/" + name;
+}
+
+void print_table(const json& s) {
+  auto cell = [](const json& value, const char* format) {
+    return value.is_null() ? std::string("-") : fmt::format(fmt::runtime(format), value.get<double>());
+  };
+  size_t width = 9;
+  for (const auto& p : s["parameters"]) width = std::max(width, p["name"].get<std::string>().size());
+  fmt::print("{:{}}  {:>10} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>9} {:>9} {:>7}\n", "parameter", width, "Mean", "MCSE", "StdDev",
+             "MAD", "5%", "50%", "95%", "ESS_bulk", "ESS_tail", "R_hat");
+  for (const auto& p : s["parameters"]) {
+    fmt::print("{:{}}  {:>10} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>9} {:>9} {:>7}\n", p["name"].get<std::string>(), width,
+               cell(p["mean"], "{:.4g}"), cell(p["mcse"], "{:.2g}"), cell(p["sd"], "{:.4g}"), cell(p["mad"], "{:.4g}"),
+               cell(p["q5"], "{:.4g}"), cell(p["q50"], "{:.4g}"), cell(p["q95"], "{:.4g}"), cell(p["ess_bulk"], "{:.0f}"),
+               cell(p["ess_tail"], "{:.0f}"), cell(p["rhat"], "{:.4f}"));
+  }
+  auto value = [&](const char* key, const char* format) { return cell(s[key], format); };
+  fmt::print("\n{} chains of {} draws. Acceptance {} (95 % interval {} to {}; lower bound from the symmetric KL {}).\n",
+             s["chains"].get<int64_t>(), s["draws"].get<int64_t>(), value("acceptance", "{:.4f}"),
+             cell(s["acceptance_interval"][0], "{:.4f}"), cell(s["acceptance_interval"][1], "{:.4f}"), value("acceptance_lower_bound", "{:.3f}"));
+  fmt::print("log evidence {} ± {}, Pareto k {}, longest stay {} steps", value("log_evidence", "{:.4f}"),
+             value("log_evidence_error", "{:.2g}"), value("pareto_k", "{:.2f}"), s["longest_run"].get<int64_t>());
+  if (!s["mixing_steps"].is_null()) fmt::print(", within 0.01 of stationarity after {} steps (coupled chains)", s["mixing_steps"].get<int64_t>());
+  fmt::print(".\nLearning {} s, sampling {} s; {} effective draws a second while sampling, {} with learning.\n",
+             value("learn_seconds", "{:.2f}"), value("sample_seconds", "{:.3g}"), value("ess_per_second", "{:.0f}"),
+             value("ess_per_second_with_learning", "{:.0f}"));
+  for (const auto& line : s["verdict"]) fmt::print("{}\n", line.get<std::string>());
+}
+
+std::string folder_of(const RunOptions& options) {
+  return options.output.empty() ? default_folder(options.target) : options.output;
+}
+
+// Learns, and stores the fit.
+void fit_into(const std::string& folder, const Target& target, const RunOptions& options, Progress& progress, bool tell) {
+  if (is_run(folder) && !options.overwrite) {
+    throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
+  }
+  make_directory(std::filesystem::absolute(folder).parent_path().string());
+  const Fit result = fit(target, options.fit, progress);
+  progress.done();
+  save_fit(folder, target, options.fit, result, true);
+  if (!tell) return;
+  if (options.common.json) {
+    fmt::print("{}\n", json{{"run", folder}, {"target", target.name()}, {"acceptance", result.learning.acceptance},
+                            {"acceptance_lower_bound", result.learning.acceptance_bound}, {"start", result.start_method},
+                            {"iterations", result.learning.iterations}, {"stopped", result.learning.stopped}, {"seconds", result.seconds}}.dump(2));
+  } else {
+    fmt::print("Learned a proposal for {} in {:.1f} s and {} steps ({}): acceptance {:.3f}.\nRun folder: {}\n", target.name(),
+               result.seconds, result.learning.iterations, result.learning.stopped, result.learning.acceptance, folder);
+  }
+}
+
+}  // namespace
+
+int list_targets_command(const Common& common) {
+  const auto targets = list_targets();
+  if (common.json) {
+    json list = json::array();
+    for (const auto& t : targets) list.push_back({{"name", t.name}, {"summary", t.summary}});
+    fmt::print("{}\n", list.dump(2));
+    return 0;
+  }
+  for (const auto& t : targets) fmt::print("{:20} {}\n", t.name, t.summary);
+  return 0;
+}
+
+int fit_command(const RunOptions& options) {
+  options.fit.validate();
+  const auto target = find_target(options.target);
+  Progress progress(options.common.quiet);
+  fit_into(folder_of(options), *target, options, progress, true);
+  return 0;
+}
+
+int sample_command(const RunOptions& options) {
+  options.fit.validate();
+  options.sample.validate();
+  Progress progress(options.common.quiet);
+  std::string folder;
+  std::unique_ptr<Target> target;
+  if (options.output.empty() && std::filesystem::is_directory(options.target)) {
+    folder = options.target;
+    if (!is_run(folder)) throw ConfigError(fmt::format("{}: is not a run folder (no proposal.pt)", folder));
+    target = find_target(stored_target(folder));
+  } else {
+    target = find_target(options.target);
+    folder = folder_of(options);
+    if (!is_run(folder) || options.overwrite) {
+      fit_into(folder, *target, options, progress, false);
+    } else if (stored_target(folder) != target->name()) {
+      throw ConfigError(fmt::format("{}: is a run of target {}, not of {}; use another --output", folder, stored_target(folder), target->name()));
+    } else if (!options.common.quiet && !options.common.json) {
+      fmt::print("Using the proposal learned in {} (--overwrite learns anew).\n", folder);
+    }
+  }
+  const StoredFit stored = load_fit(folder, target->dim());
+  if (stored.target != target->name()) throw ConfigError(fmt::format("{}: is a run of target {}, not of {}", folder, stored.target, target->name()));
+  RunWriter writer(folder, *target, options.sample);
+  const SampleReport report = sample(*target, *stored.proposal, options.sample, writer, progress);
+  progress.done();
+  const RunSummary summary = summarise_run(*target, *stored.proposal, options.sample, report, writer, stored.learn_seconds);
+  writer.finish(report, summary);
+  json full = load_summary(folder);
+  if (options.common.json) {
+    full["run"] = folder;
+    fmt::print("{}\n", full.dump(2));
+  } else {
+    print_table(full);
+    fmt::print("Run folder: {}\n", folder);
+  }
+  return 0;
+}
+
+int summary_command(const std::string& folder, const Common& common) {
+  const json s = load_summary(folder);
+  if (common.json) {
+    fmt::print("{}\n", s.dump(2));
+  } else {
+    print_table(s);
+  }
+  return 0;
+}
+
+}  // namespace hastings::app

@@ -1,0 +1,30 @@
+// One function a command; each returns the exit code.
+#pragma once
+
+#include <string>
+
+#include "hastings/learn/learner.h"
+#include "hastings/sample/sampler.h"
+
+namespace hastings::app {
+
+struct Common {
+  bool json = false;
+  bool quiet = false;
+};
+
+struct RunOptions {
+  std::string target;     // a target, or (sample, summary) the folder of a run
+  std::string output;     // folder; empty: runs/TARGET
+  bool overwrite = false;
+  FitOptions fit;
+  SampleOptions sample;
+  Common common;
+};
+
+int list_targets_command(const Common& common);
+int fit_command(const RunOptions& options);
+int sample_command(const RunOptions& options);
+int summary_command(const std::string& folder, const Common& common);
+
+}  // namespace hastings::app

@@ -1,0 +1,118 @@
+// hastings: learn a proposal by its acceptance rate, and sample with it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "commands.h"
+#include "hastings/core/error.h"
+#include "hastings/io/run_folder.h"
+#include "progress.h"
+
+namespace {
+
+using hastings::app::RunOptions;
+
+void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow) {
+  auto& spec = o.fit.flow;
+  auto& start = o.fit.start;
+  auto& learn = o.fit.learn;
+  command.add_option("--objective", learn.objective, "What to learn by: ar (acceptance rate), arlb (its lower bound), vi (reverse KL)")->capture_default_str()->group("Learning");
+  command.add_option("--flow", flow, "Proposal: auto, spline, coupling, realnvp (the paper's), gaussian, gaussian-diagonal")->capture_default_str()->group("Learning");
+  command.add_option("--init", start.method, "Start: auto, laplace (modes and curvatures), anneal (tempering), none")->capture_default_str()->group("Learning");
+  command.add_option("--start-scale", start.scale, "Spread of the first points (0: the target's own)")->capture_default_str()->group("Learning");
+  command.add_option("--max-iterations", learn.max_iterations, "Most learning steps")->capture_default_str()->group("Learning");
+  command.add_option("--max-seconds", learn.max_seconds, "Most seconds of learning (0: no limit)")->capture_default_str()->group("Learning");
+  command.add_option("--target-acceptance", learn.target_acceptance, "Stop learning at this acceptance rate")->capture_default_str()->group("Learning");
+  command.add_option("--learning-rate", learn.learning_rate, "Adam's first step size (0: chosen by the flow)")->capture_default_str()->group("Learning");
+  command.add_option("--batch", learn.batch, "Candidates a learning step (0: chosen by the flow)")->capture_default_str()->group("Learning");
+  command.add_option("--couplings", spec.couplings, "Coupling layers (0: chosen by the flow)")->capture_default_str()->group("Network");
+  command.add_option("--hidden", spec.hidden, "Widths of the hidden layers, e.g. --hidden 64 64 (default: chosen by the flow)")->group("Network");
+  command.add_option("--activation", spec.activation, "relu, tanh or silu (default: chosen by the flow)")->group("Network");
+  command.add_option("--bins", spec.bins, "Bins of the coupling splines")->capture_default_str()->group("Network");
+  command.add_option("--radial-bins", spec.radial_bins, "Bins of the radial layer (0: none; -1: chosen by the flow)")->capture_default_str()->group("Network");
+  command.add_option("--defensive", spec.defensive, "Weight of a wide Student-t component of the proposal")->capture_default_str()->group("Network");
+  command.add_option("--precision", spec.precision, "Of the network: float or double; log weights are always double")->capture_default_str()->group("Network");
+}
+
+void add_run_options(CLI::App& command, RunOptions& o, uint64_t& seed, int& threads) {
+  command.add_option("-o,--output", o.output, "Run folder (default: runs/TARGET)");
+  command.add_flag("--overwrite", o.overwrite, "Learn anew where there is a run already");
+  command.add_option("--seed", seed, "Seed of everything random")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", threads, "Threads (0: all cores); the draws do not depend on it")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command.add_flag("--json", o.common.json, "Print JSON");
+  command.add_flag("-q,--quiet", o.common.quiet, "No progress");
+}
+
+void add_sample_options(CLI::App& command, RunOptions& o) {
+  auto& s = o.sample;
+  command.add_option("--chains", s.chains, "Number of chains")->capture_default_str()->group("Sampling");
+  command.add_option("--draws", s.draws, "Draws kept, each chain")->capture_default_str()->group("Sampling");
+  command.add_option("--warmup", s.warmup, "First steps of each chain, discarded")->capture_default_str()->group("Sampling");
+  command.add_option("--thin", s.thin, "Keep every N-th step")->capture_default_str()->group("Sampling");
+  command.add_option("--local-moves", s.local_moves, "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal)")->capture_default_str()->group("Sampling");
+  command.add_option("--local-fraction", s.local_fraction, "Share of local steps")->capture_default_str()->group("Sampling");
+  command.add_option("--local-step", s.local_step, "Size of local steps in standard deviations (0: by dimension)")->capture_default_str()->group("Sampling");
+  command.add_option("--leapfrog-steps", s.leapfrog_steps, "Leapfrog steps of an hmc move")->capture_default_str()->group("Sampling");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Learn a proposal for the Metropolis-Hastings algorithm by its acceptance rate, and sample with it."};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", hastings::version());
+  RunOptions options;
+  uint64_t seed = 1;
+  int threads = 0;
+  std::string flow = "auto", folder;
+
+  auto* targets = app.add_subcommand("targets", "List the targets");
+  targets->add_flag("--json", options.common.json, "Print JSON");
+
+  auto* fit = app.add_subcommand("fit", "Learn a proposal for a target and store it in a run folder");
+  fit->add_option("target", options.target, "A target (see `hastings targets`)")->required();
+  add_run_options(*fit, options, seed, threads);
+  add_fit_options(*fit, options, flow);
+
+  auto* sample = app.add_subcommand("sample", "Sample a target with the proposal of its run; learns it first if there is none");
+  sample->add_option("target", options.target, "A target, or the folder of a run")->required();
+  add_run_options(*sample, options, seed, threads);
+  add_sample_options(*sample, options);
+  add_fit_options(*sample, options, flow);
+
+  auto* summary = app.add_subcommand("summary", "Show the summary of a run");
+  summary->add_option("run", folder, "The folder of a run")->required();
+  summary->add_flag("--json", options.common.json, "Print JSON");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::fputs(fmt::format("hastings: {}\n", error.what()).c_str(), stderr);
+    return 2;
+  }
+  options.fit.flow.family = flow;
+  options.fit.start.seed = options.fit.learn.seed = options.sample.seed = seed;
+  options.fit.learn.threads = options.sample.threads = threads;
+  hastings::app::watch_interrupts();
+  if (targets->parsed()) return hastings::app::list_targets_command(options.common);
+  if (fit->parsed()) return hastings::app::fit_command(options);
+  if (sample->parsed()) return hastings::app::sample_command(options);
+  return hastings::app::summary_command(folder, options.common);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const hastings::Error& error) {
+    std::fputs(fmt::format("hastings: {}\n", error.what()).c_str(), stderr);
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    std::fputs("hastings: out of memory\n", stderr);
+    return 5;
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("hastings: unexpected error: {}\n", error.what()).c_str(), stderr);
+    return 1;
+  }
+}

@@ -1,0 +1,98 @@
+#include "progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <numeric>
+
+namespace hastings::app {
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+std::string bar(double share) {
+  const int width = 24, full = static_cast<int>(std::clamp(share, 0.0, 1.0) * width);
+  std::string text;
+  for (int i = 0; i < width; ++i) text += i < full ? "█" : "░";
+  return text;
+}
+
+std::string clock(double seconds) {
+  const auto s = static_cast<int64_t>(seconds + 0.5);
+  return s < 60 ? fmt::format("{} s", s) : fmt::format("{}:{:02} min", s / 60, s % 60);
+}
+
+}  // namespace
+
+void watch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::~Progress() { done(); }
+
+bool Progress::should_stop() { return interrupted; }
+
+void Progress::show(const std::string& line, bool last) {
+  if (quiet_) return;
+  const auto now = std::chrono::steady_clock::now();
+  const auto pause = std::chrono::milliseconds(terminal_ ? 100 : 5000);
+  if (!last && now - last_ < pause) return;
+  last_ = now;
+  if (terminal_) {
+    std::fputs(fmt::format("\r\033[K{}", line).c_str(), stderr);
+    open_ = true;
+  } else {
+    std::fputs((line + "\n").c_str(), stderr);
+  }
+  std::fflush(stderr);
+}
+
+void Progress::done() {
+  if (open_) std::fputs("\n", stderr);
+  open_ = false;
+}
+
+void Progress::on_learn(const LearnProgress& p) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (p.phase == "anneal") {
+    show(fmt::format("anneal {} beta {:.3g}, acceptance of moves {:.2f}", bar(p.beta), p.beta, p.acceptance), p.beta >= 1);
+    return;
+  }
+  // Whichever limit comes first; learning usually converges before.
+  const double by_steps = p.max_iterations > 0 ? static_cast<double>(p.iteration) / static_cast<double>(p.max_iterations) : 0;
+  const double by_time = p.max_seconds > 0 ? p.seconds / p.max_seconds : 0, share = std::max(by_steps, by_time);
+  const double left = share > 0 ? p.seconds * (1 - share) / share : 0;
+  show(fmt::format("learn  {} step {}, acceptance {:.3f}, loss {:.4f} ({}), at most {} left", bar(share), p.iteration, p.acceptance,
+                   p.loss, p.phase, clock(left)), false);
+}
+
+void Progress::on_sample(const SampleProgress& p) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (chain_done_.empty()) sampling_since_ = now;
+  if (chain_done_.size() <= static_cast<size_t>(p.chain)) chain_done_.resize(static_cast<size_t>(p.chain) + 1, 0);
+  chain_done_[static_cast<size_t>(p.chain)] = p.done;
+  // Chains that have not begun yet are not known here: the share is that of the chains seen so far.
+  const auto done = static_cast<double>(std::accumulate(chain_done_.begin(), chain_done_.end(), int64_t{0}));
+  const double share = done / (static_cast<double>(p.total) * static_cast<double>(chain_done_.size()));
+  const double seconds = std::chrono::duration<double>(now - sampling_since_).count();
+  show(fmt::format("sample {} {:.0f} draws, acceptance {:.3f}, about {} left", bar(share), done, p.acceptance,
+                   clock(share > 0 ? seconds * (1 - share) / share : 0)), false);
+}
+
+void Progress::on_warning(const std::string& text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  done();
+  std::fputs(fmt::format("hastings: warning: {}\n", text).c_str(), stderr);
+}
+
+}  // namespace hastings::app

@@ -1,0 +1,70 @@
+// Algorithm 1 of the paper: learn an independent proposal by the acceptance rate of the chain it drives.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hastings/core/events.h"
+#include "hastings/learn/objectives.h"
+#include "hastings/learn/start.h"
+#include "hastings/proposal/flow_proposal.h"
+#include "hastings/target/target.h"
+
+namespace hastings {
+
+struct LearnOptions {
+  std::string objective = "ar";      // ar | arlb | vi
+  int64_t batch = 0;                 // candidates, and states, a step; 0: by the flow's family
+  double learning_rate = 0;          // at the start, lowered when the acceptance rate stops rising; 0: by family
+  int64_t max_iterations = 50000;
+  double max_seconds = 150;          // 0: no limit
+  double target_acceptance = 0.995;  // good enough: learning ends here
+  int64_t window = 0;                // steps before progress is judged; 0: by family
+  int64_t patience = 0;              // windows without progress before the rate is lowered; 0: by family
+  int64_t reductions = -1;           // of the rate, each by half an order, before learning ends; -1: by family
+  double clip = 10;                  // largest norm of a gradient
+  uint64_t seed = 1;
+  int threads = 0;                   // 0: all cores; results do not depend on it
+  void validate() const;
+  LearnOptions resolved(const std::string& family) const;
+};
+
+struct LearnResult {
+  std::vector<LearnProgress> history;
+  double acceptance = 0;   // of the last window
+  double acceptance_bound = 0;
+  int64_t iterations = 0;
+  int64_t skipped = 0;     // steps left out for a non-finite loss or gradient
+  int64_t non_finite = 0;  // candidates with a non-finite log density
+  double seconds = 0;
+  std::string stopped;     // why
+};
+
+// The buffer of Algorithm 1: a population of chains. Every step some of them meet new candidates.
+struct Buffer {
+  Tensor x, log_prob;  // [n, dim], [n]
+};
+
+// Improves `proposal` in place; the buffer's chains move with it.
+LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& options, Observer& observer);
+
+// Start, build and learn in one: what `hastings fit` does. The proposal that comes back is frozen.
+struct FitOptions {
+  FlowSpec flow;
+  StartOptions start;
+  LearnOptions learn;
+  void validate() const;
+};
+struct Fit {
+  FlowSpec flow;       // as resolved
+  LearnOptions learn;  // as resolved
+  std::unique_ptr<Proposal> proposal;
+  LearnResult learning;
+  std::string start_method;
+  double start_acceptance = 0;
+  int64_t modes = 0;
+  double seconds = 0;  // all of it
+};
+Fit fit(const Target& target, const FitOptions& options, Observer& observer);
+
+}  // namespace hastings

@@ -1,0 +1,50 @@
+// Where learning starts: a first proposal that overlaps the target and covers its modes, and a population
+// of points to fill the buffer with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hastings/core/events.h"
+#include "hastings/proposal/flow_proposal.h"
+#include "hastings/target/target.h"
+
+namespace hastings {
+
+struct StartOptions {
+  std::string method = "auto";  // auto | laplace | anneal | none
+  bool mixture = true;          // may several modes become components of the base?
+  double scale = 0;             // spread of the first points; 0: the target's own
+  int64_t particles = 4096;
+  uint64_t seed = 1;
+  void validate() const;
+};
+
+struct Start {
+  std::string method;      // what was used
+  Whitening whitening;     // location and scale of the whole
+  GaussianMixture base;    // in whitened coordinates
+  Tensor population;       // [particles, dim], roughly distributed as the target
+  Tensor log_prob;         // [particles]
+  double acceptance = 0;   // estimated acceptance rate of the start itself
+  int64_t modes = 0;       // distinct modes that were found; 0 if not looked for
+  std::vector<LearnProgress> history;  // a row for each temperature
+};
+
+// none:    a standard Gaussian of the given scale.
+// laplace: modes by quasi-Newton from many points, a Gaussian at each.
+// anneal:  a population carried from a wide Gaussian to the target by tempering, with random-walk moves.
+// auto:    laplace; if that does not overlap the target well, or in up to four dimensions, where it is cheap
+//          insurance against missed modes, anneal as well; and whatever accepts best on the population.
+Start find_start(const Target& target, const StartOptions& options, Observer& observer);
+
+// Quasi-Newton (L-BFGS) ascent of log_prob from every row at once; rows that fail stay where they are.
+Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 200);
+
+// Tempered population: returns points at beta = 1.
+struct Population {
+  Tensor x, log_prob;
+};
+Population anneal(const Target& target, const StartOptions& options, Observer& observer, std::vector<LearnProgress>& history);
+
+}  // namespace hastings

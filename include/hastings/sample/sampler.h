@@ -1,0 +1,71 @@
+// Frozen proposal -> chains. Candidates are drawn and scored in blocks of fixed size, then scanned; a chain's
+// draws are a function of (seed, chain) alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hastings/core/accept.h"
+#include "hastings/core/events.h"
+#include "hastings/proposal/proposal.h"
+#include "hastings/target/target.h"
+
+namespace hastings {
+
+struct SampleOptions {
+  int chains = 4;
+  int64_t draws = 1000;   // kept, each chain
+  int64_t warmup = 200;   // first steps, discarded: the proposal is frozen already, this is burn-in
+  int64_t thin = 1;       // keep every thin-th step
+  uint64_t seed = 1;
+  int threads = 0;        // 0: all cores
+  std::string local_moves = "none";  // none | rw | mala | hmc | mixture
+  double local_fraction = 0.2;       // share of steps that are local (mixture: weight of the random walk)
+  double local_step = 0;             // in units of the target's spread; 0: the usual scaling with dimension
+  int leapfrog_steps = 10;
+  void validate() const;
+};
+
+// A block of consecutive kept draws of one chain.
+struct DrawBlock {
+  int chain = 0;
+  int64_t first = 0;   // index of the first draw among the kept ones
+  Tensor x;            // [n, dim]
+  Tensor log_prob;     // [n]
+  Tensor log_weight;   // [n] log p - log q
+  Tensor accept_stat;  // [n] min(1, e^r) of the step that led here
+};
+
+// Takes the draws as they come. Blocks of one chain arrive in order; different chains from different threads.
+class DrawSink {
+ public:
+  virtual ~DrawSink() = default;
+  virtual void on_draws(const DrawBlock& block) = 0;
+};
+
+// Keeps everything in memory.
+class MemorySink final : public DrawSink {
+ public:
+  MemorySink(int chains, int64_t draws, int64_t dim);
+  void on_draws(const DrawBlock& block) override;
+  Tensor draws, log_prob, log_weight, accept_stat;  // [chains, draws, dim], [chains, draws]
+};
+
+struct ChainReport {
+  ScanInfo scan;                    // after warm-up, independent steps
+  int64_t steps = 0;                // independent steps after warm-up
+  int64_t local_steps = 0;
+  int64_t local_accepted = 0;
+  std::vector<double> log_weights;  // of the first independent candidates, for evidence and Pareto k
+  double seconds = 0;
+};
+
+struct SampleReport {
+  std::vector<ChainReport> chains;
+  double seconds = 0;  // wall clock
+};
+
+SampleReport sample(const Target& target, const Proposal& proposal, const SampleOptions& options, DrawSink& sink,
+                    Observer& observer);
+
+}  // namespace hastings

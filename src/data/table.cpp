@@ -1,0 +1,182 @@
+#include "hastings/data/table.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "hastings/core/error.h"
+
+namespace hastings {
+namespace {
+
+std::optional<double> parse_number(std::string_view text) {
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  double value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+// Comma, else semicolon, else white space.
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> fields;
+  const char separator = line.find(',') != std::string_view::npos   ? ','
+                         : line.find(';') != std::string_view::npos ? ';'
+                                                                    : ' ';
+  if (separator == ' ') {
+    for (size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
+      const size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+      fields.push_back(line.substr(at, end - at));
+      at = end;
+    }
+    return fields;
+  }
+  for (size_t at = 0;;) {
+    const size_t end = line.find(separator, at);
+    std::string_view field = trimmed(line.substr(at, end == std::string_view::npos ? end : end - at));
+    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+    fields.push_back(field);
+    if (end == std::string_view::npos) return fields;
+    at = end + 1;
+  }
+}
+
+struct Rows {
+  std::vector<std::vector<double>> values;  // label last
+  std::vector<std::string> names;
+};
+
+[[noreturn]] void fail(const std::string& path, int64_t line, size_t column, const std::string& what) {
+  throw DataError(fmt::format("{}, line {}, column {}: {}", path, line, column, what));
+}
+
+double number_at(const std::string& path, int64_t line, size_t column, std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value) fail(path, line, column, fmt::format("'{}' is not a finite number", std::string(text.substr(0, 40))));
+  return *value;
+}
+
+bool is_header(const std::vector<std::string_view>& fields) {
+  for (const auto field : fields) {
+    if (parse_number(field)) return false;
+  }
+  return true;
+}
+
+void append_dense(const std::string& path, int64_t line, const std::vector<std::string_view>& fields, Rows& rows) {
+  std::vector<double> row;
+  for (size_t i = 0; i < fields.size(); ++i) row.push_back(number_at(path, line, i + 1, fields[i]));
+  const size_t expected = rows.values.empty() ? (rows.names.empty() ? row.size() : rows.names.size()) : rows.values[0].size();
+  if (row.size() != expected) {
+    fail(path, line, std::min(row.size(), expected) + 1, fmt::format("{} fields where {} were expected", row.size(), expected));
+  }
+  rows.values.push_back(std::move(row));
+}
+
+// "label 1:0.5 3:-1": one-based indices, missing ones are zero.
+void append_sparse(const std::string& path, int64_t line, const std::vector<std::string_view>& fields, Rows& rows,
+                   size_t& width) {
+  std::vector<double> row;
+  const double label = number_at(path, line, 1, fields[0]);
+  for (size_t i = 1; i < fields.size(); ++i) {
+    const auto colon = fields[i].find(':');
+    if (colon == std::string_view::npos) fail(path, line, i + 1, fmt::format("'{}' is not index:value", std::string(fields[i])));
+    const double index = number_at(path, line, i + 1, fields[i].substr(0, colon));
+    if (index < 1 || index != std::floor(index) || index > 1e6) fail(path, line, i + 1, "the index must be a whole number from 1");
+    const auto column = static_cast<size_t>(index);
+    if (row.size() < column) row.resize(column, 0.0);
+    row[column - 1] = number_at(path, line, i + 1, fields[i].substr(colon + 1));
+  }
+  width = std::max(width, row.size());
+  row.push_back(label);
+  rows.values.push_back(std::move(row));
+}
+
+Rows read_rows(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw DataError(fmt::format("{}: cannot be opened", path));
+  Rows rows;
+  std::string text;
+  int64_t line = 0;
+  bool sparse = false;
+  size_t width = 0;
+  while (std::getline(file, text)) {
+    ++line;
+    const auto content = trimmed(text);
+    if (content.empty() || content.front() == '#') continue;
+    const auto fields = split(content);
+    if (rows.values.empty() && rows.names.empty()) {
+      sparse = fields.size() > 1 && fields[1].find(':') != std::string_view::npos && parse_number(fields[0]);
+      if (!sparse && is_header(fields)) {
+        rows.names.assign(fields.begin(), fields.end());
+        continue;
+      }
+    }
+    if (sparse) {
+      append_sparse(path, line, fields, rows, width);
+    } else {
+      append_dense(path, line, fields, rows);
+    }
+  }
+  if (file.bad()) throw DataError(fmt::format("{}: reading failed after line {}", path, line));
+  if (rows.values.empty()) throw DataError(fmt::format("{}: holds no rows", path));
+  for (auto& row : rows.values) {  // pad sparse rows up to the widest, label last
+    if (!sparse || row.size() == width + 1) continue;
+    const double label = row.back();
+    row.back() = 0;
+    row.resize(width, 0.0);
+    row.push_back(label);
+  }
+  if (rows.values[0].size() < 2) throw DataError(fmt::format("{}: one column only; the last is the label, so two are needed", path));
+  return rows;
+}
+
+}  // namespace
+
+LabelledTable read_labelled_table(const std::string& path) {
+  const Rows rows = read_rows(path);
+  const auto n = static_cast<int64_t>(rows.values.size());
+  const auto columns = static_cast<int64_t>(rows.values[0].size()) - 1;
+  LabelledTable table{at::empty({n, columns}, at::kDouble), at::empty({n}, at::kDouble), rows.names};
+  if (!table.names.empty()) table.names.pop_back();
+  std::set<double> classes;
+  for (const auto& row : rows.values) classes.insert(row.back());
+  if (classes.size() != 2) {
+    throw DataError(fmt::format("{}: the label (column {}) has {} distinct value{}; two classes are needed", path,
+                                columns + 1, classes.size(), classes.size() == 1 ? "" : "s"));
+  }
+  double* features = table.features.data_ptr<double>();
+  double* labels = table.labels.data_ptr<double>();
+  for (int64_t i = 0; i < n; ++i) {
+    std::copy_n(rows.values[i].begin(), columns, features + i * columns);
+    labels[i] = rows.values[i].back() == *classes.begin() ? 0.0 : 1.0;
+  }
+  const Tensor spread = std::get<0>(table.features.max(0)) - std::get<0>(table.features.min(0));
+  for (int64_t j = 0; j < columns; ++j) {
+    if (spread[j].item<double>() == 0) {
+      throw DataError(fmt::format("{}: column {}{} is constant; remove it (a bias is added anyway)", path, j + 1,
+                                  table.names.empty() ? "" : " (" + table.names[j] + ")"));
+    }
+  }
+  return table;
+}
+
+Tensor standardised(const Tensor& features) {
+  const Tensor centred = features - features.mean(0);
+  return centred / centred.square().mean(0).sqrt();
+}
+
+}  // namespace hastings

@@ -1,0 +1,88 @@
+#include "hastings/io/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "hastings/core/error.h"
+
+namespace hastings {
+namespace {
+
+constexpr size_t kBuffer = 1 << 20;
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  throw DataError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail(path_, "cannot be written");
+  buffer_.reserve(kBuffer);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::string_view bytes) {
+  if (buffer_.size() + bytes.size() > kBuffer) flush();
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+void AtomicFile::flush() {
+  for (size_t done = 0; done < buffer_.size();) {
+    const ssize_t n = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "cannot be written");
+    done += static_cast<size_t>(n);
+  }
+  buffer_.clear();
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (::fsync(descriptor_) != 0) fail(path_, "cannot be written");
+  if (::close(descriptor_) != 0) {
+    descriptor_ = -1;
+    ::unlink(temporary_.c_str());
+    fail(path_, "cannot be written");
+  }
+  descriptor_ = -1;
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    ::unlink(temporary_.c_str());
+    fail(path_, "cannot be written");
+  }
+}
+
+void write_file(const std::string& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: cannot be read", path));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void make_directory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw DataError(fmt::format("{}: cannot be made: {}", path, error.message()));
+}
+
+}  // namespace hastings

@@ -1,0 +1,142 @@
+#include "hastings/io/run_folder.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/ivalue.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hastings/core/error.h"
+#include "hastings/io/files.h"
+
+namespace hastings {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOptions, method, mixture, scale, particles, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearnOptions, objective, batch, learning_rate, max_iterations, max_seconds,
+                                   target_acceptance, window, patience, reductions, clip, seed, threads)
+
+void to_json(json& j, const FlowSpec& s) {
+  j = {{"family", s.family}, {"couplings", s.couplings}, {"hidden", s.hidden}, {"activation", s.activation}, {"bins", s.bins},
+       {"bound", s.bound}, {"radial_bins", s.radial_bins}, {"max_log_scale", s.max_log_scale}, {"rotations", s.rotations},
+       {"precision", s.precision}, {"defensive", s.defensive}, {"base_components", s.base_components}};
+}
+
+void from_json(const json& j, FlowSpec& s) {
+  j.at("family").get_to(s.family);
+  j.at("couplings").get_to(s.couplings);
+  j.at("hidden").get_to(s.hidden);
+  j.at("activation").get_to(s.activation);
+  j.at("bins").get_to(s.bins);
+  j.at("bound").get_to(s.bound);
+  j.at("radial_bins").get_to(s.radial_bins);
+  j.at("max_log_scale").get_to(s.max_log_scale);
+  j.at("rotations").get_to(s.rotations);
+  j.at("precision").get_to(s.precision);
+  j.at("defensive").get_to(s.defensive);
+  j.at("base_components").get_to(s.base_components);
+}
+
+void to_json(json& j, const FitOptions& o) { j = {{"flow", o.flow}, {"start", o.start}, {"learn", o.learn}}; }
+
+void to_json(json& j, const SampleOptions& o) {
+  j = {{"chains", o.chains}, {"draws", o.draws}, {"warmup", o.warmup}, {"thin", o.thin}, {"seed", o.seed},
+       {"local_moves", o.local_moves}, {"local_fraction", o.local_fraction}, {"local_step", o.local_step},
+       {"leapfrog_steps", o.leapfrog_steps}};
+}
+
+std::string version() { return HASTINGS_VERSION; }
+
+bool is_run(const std::string& folder) { return fs::exists(fs::path(folder) / "proposal.pt"); }
+
+namespace {
+
+std::string in(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
+
+json versions() {
+  return {{"hastings", version()}, {"libtorch", TORCH_VERSION}, {"compiler", "g++ " __VERSION__}};
+}
+
+std::string history_csv(const std::vector<LearnProgress>& history) {
+  std::string text = "phase,iteration,loss,acceptance,acceptance_bound,beta,learning_rate,seconds\n";
+  for (const auto& row : history) {
+    text += fmt::format("{},{},{},{},{},{},{},{:.3f}\n", row.phase, row.iteration, row.loss, row.acceptance,
+                        row.acceptance_bound, row.beta, row.learning_rate, row.seconds);
+  }
+  return text;
+}
+
+// A tuple (architecture as JSON text, dictionary of tensors): torch.load reads it too.
+std::string pickled(const FlowSpec& spec, const Proposal& proposal) {
+  c10::Dict<std::string, Tensor> tensors;
+  for (const auto& [name, tensor] : proposal.state()) tensors.insert(name, tensor.contiguous());
+  const auto bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create({c10::IValue(json(spec).dump()), c10::IValue(tensors)}));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+void save_fit(const std::string& folder, const Target& target, const FitOptions& options, const Fit& fit, bool replace) {
+  if (is_run(folder) && !replace) throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
+  const std::string fresh = fmt::format("{}.new-{}", folder, ::getpid());
+  fs::remove_all(fresh);
+  make_directory(fresh);
+  try {
+    json config = {{"target", target.name()}, {"dimension", target.dim()}, {"parameters", target.parameter_names()},
+                   {"options", FitOptions{fit.flow, options.start, fit.learn}}, {"versions", versions()}};
+    config["fit"] = {{"start", fit.start_method}, {"start_acceptance", fit.start_acceptance}, {"modes", fit.modes},
+                     {"acceptance", fit.learning.acceptance}, {"acceptance_bound", fit.learning.acceptance_bound},
+                     {"iterations", fit.learning.iterations}, {"skipped_steps", fit.learning.skipped},
+                     {"non_finite_candidates", fit.learning.non_finite}, {"stopped", fit.learning.stopped}, {"seconds", fit.seconds}};
+    write_file(in(fresh, "config.json"), config.dump(2) + "\n");
+    write_file(in(fresh, "history.csv"), history_csv(fit.learning.history));
+    write_file(in(fresh, "proposal.pt"), pickled(fit.flow, *fit.proposal));
+    std::error_code error;
+    if (replace) fs::remove_all(folder, error);
+    fs::rename(fresh, folder, error);
+    if (error) throw DataError(fmt::format("{}: cannot be written: {}", folder, error.message()));
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(fresh, ignored);
+    throw;
+  }
+}
+
+std::string stored_target(const std::string& folder) {
+  try {
+    return json::parse(read_file(in(folder, "config.json"))).at("target").get<std::string>();
+  } catch (const json::exception&) {
+    throw DataError(fmt::format("{}: is not a hastings configuration", in(folder, "config.json")));
+  }
+}
+
+StoredFit load_fit(const std::string& folder, int64_t dim) {
+  StoredFit stored;
+  stored.config = read_file(in(folder, "config.json"));
+  const std::string path = in(folder, "proposal.pt"), bytes = read_file(path);
+  try {
+    const json config = json::parse(stored.config);
+    stored.target = config.at("target");
+    stored.learn_seconds = config.at("fit").at("seconds");
+    const c10::IValue value = torch::jit::pickle_load({bytes.begin(), bytes.end()});
+    const auto& fields = value.toTupleRef().elements();
+    stored.flow = json::parse(fields.at(0).toStringRef()).get<FlowSpec>();
+    std::map<std::string, Tensor> state;
+    for (const auto& item : fields.at(1).toGenericDict()) state[item.key().toStringRef()] = item.value().toTensor();
+    stored.proposal = make_blank_proposal(stored.flow, dim);
+    stored.proposal->load(state);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
+    throw DataError(fmt::format("{}: is damaged or not a stored proposal", path));
+  }
+  return stored;
+}
+
+}  // namespace hastings

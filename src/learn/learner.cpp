@@ -1,0 +1,298 @@
+#include "hastings/learn/learner.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "adam.h"
+#include "hastings/core/accept.h"
+#include "hastings/core/error.h"
+#include "hastings/core/parallel.h"
+
+namespace hastings {
+namespace {
+
+constexpr int64_t kShardRows = 256;       // a step is cut into shards of this size, whatever the machine
+constexpr int64_t kJudged = 4096;         // draws that judge progress at the end of a window
+constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// One shard's part of a step.
+struct Shard {
+  Draws draws;
+  Gradient target;   // log density and gradient at the draws
+  Tensor candidate;  // log weights of the draws
+  Tensor state;      // log weights of the buffer's points
+  std::unique_ptr<Pass> pass;
+};
+
+class Step {
+ public:
+  Step(const Target& target, FlowProposal& proposal, const LearnOptions& options, int64_t batch)
+      : target_(target),
+        proposal_(proposal),
+        threads_(resolve_threads(options.threads)),
+        clip_(options.clip),
+        batch_(batch),
+        shards_(static_cast<size_t>((batch + kShardRows - 1) / kShardRows)),
+        values_(proposal.parameters()),
+        gradient_(values_.size()),
+        average_(values_),
+        adam_(rates_of(proposal)) {
+    for (auto& shard : shards_) shard.pass = proposal.make_pass();
+  }
+
+  struct Outcome {
+    ObjectiveValue value;
+    Tensor x, log_prob, candidate, state;  // whole batch
+    bool skipped = false;
+  };
+
+  Outcome take(Objective objective, const Tensor& noise, const Tensor& state_x, const Tensor& state_log_prob, double rate) {
+    const auto count = static_cast<int64_t>(shards_.size());
+    auto rows = [&](const Tensor& t, int64_t s) {
+      const int64_t begin = s * kShardRows;
+      return t.narrow(0, begin, std::min(kShardRows, batch_ - begin));
+    };
+    parallel_tasks(count, threads_, [&](int64_t s) {
+      Shard& shard = shards_[static_cast<size_t>(s)];
+      shard.draws = proposal_.draw(rows(noise, s), *shard.pass);
+      shard.target = log_prob_and_gradient(target_, shard.draws.x);
+      shard.candidate = shard.target.log_prob - shard.draws.log_q;
+      shard.state = rows(state_log_prob, s) - proposal_.score(rows(state_x, s), *shard.pass);
+    });
+    Outcome out;
+    out.x = gather([](const Shard& shard) { return shard.draws.x; });
+    out.log_prob = gather([](const Shard& shard) { return shard.target.log_prob; });
+    out.candidate = gather([](const Shard& shard) { return shard.candidate; });
+    out.state = gather([](const Shard& shard) { return shard.state; });
+    out.value = evaluate(objective, out.candidate, out.state);
+    parallel_tasks(count, threads_, [&](int64_t s) {
+      // w' = log p(x') - log q(x'), w = log p(x) - log q(x). Candidates left out have weight 0, whatever their gradient.
+      Shard& shard = shards_[static_cast<size_t>(s)];
+      const Tensor g = rows(out.value.grad_candidate, s).contiguous();
+      const Tensor grad_x = at::where(at::eq(g, 0).unsqueeze(1), at::zeros_like(shard.target.gradient),
+                                      g.unsqueeze(1) * shard.target.gradient);
+      shard.pass->clear_gradient();
+      proposal_.draw_derivative(grad_x, -g, *shard.pass);
+      proposal_.score_derivative(-rows(out.value.grad_state, s).contiguous(), *shard.pass);
+    });
+    out.skipped = !update(out.value.loss, rate);
+    return out;
+  }
+
+  // The average of the parameters over the last steps (Polyak and Juditsky 1992): the noise of single steps cancels.
+  void use_average() { proposal_.set_parameters(average_); }
+
+  // Acceptance and divergence of the averaged proposal against the buffer's points.
+  ObjectiveValue judge(const Buffer& buffer, Stream& noise) {
+    use_average();
+    const int64_t n = std::min<int64_t>(kJudged, buffer.x.size(0)), blocks = (n + kShardRows - 1) / kShardRows;
+    const Tensor z = noise.normal({n, proposal_.noise_dim()});
+    const Tensor candidate = at::empty({n}, at::kDouble), state = at::empty({n}, at::kDouble);
+    parallel_tasks(blocks, threads_, [&](int64_t b) {
+      const int64_t begin = b * kShardRows, rows = std::min(kShardRows, n - begin);
+      const Draws draws = proposal_.from_noise(z.narrow(0, begin, rows));
+      candidate.narrow(0, begin, rows).copy_(target_.log_prob(draws.x) - draws.log_q);
+      state.narrow(0, begin, rows).copy_(buffer.log_prob.narrow(0, begin, rows) - proposal_.log_prob(buffer.x.narrow(0, begin, rows)));
+    });
+    proposal_.set_parameters(values_);
+    return evaluate(Objective::kAr, candidate, state);
+  }
+
+ private:
+  static std::vector<double> rates_of(const FlowProposal& proposal) {
+    std::vector<double> rates;
+    for (const auto& slot : proposal.slots()) rates.insert(rates.end(), static_cast<size_t>(slot.size), slot.trainable ? slot.rate : 0.0);
+    return rates;
+  }
+
+  template <class Get>
+  Tensor gather(const Get& get) const {
+    std::vector<Tensor> parts;
+    for (const auto& shard : shards_) parts.push_back(get(shard));
+    return at::cat(parts, 0);
+  }
+
+  // Sums the shards' gradients in their order, clips, and moves; false if anything is not finite.
+  bool update(double loss, double rate) {
+    std::fill(gradient_.begin(), gradient_.end(), 0.0);
+    for (const auto& shard : shards_) shard.pass->add_gradient_to(gradient_);
+    double square = 0;
+    for (const double g : gradient_) square += g * g;
+    const double norm = std::sqrt(square);
+    if (!std::isfinite(norm) || !std::isfinite(loss)) return false;
+    if (norm > clip_) {
+      for (double& g : gradient_) g *= clip_ / norm;
+    }
+    adam_.step(gradient_, rate, values_);
+    proposal_.set_parameters(values_);
+    const size_t n = values_.size();
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) average_[i] += kAverage * (values_[i] - average_[i]);
+    return true;
+  }
+
+  const Target& target_;
+  FlowProposal& proposal_;
+  int threads_;
+  double clip_;
+  int64_t batch_;
+  std::vector<Shard> shards_;
+  static constexpr double kAverage = 0.01;
+  std::vector<double> values_, gradient_, average_;
+  Adam adam_;
+};
+
+// Judges progress window by window: lowers the rate when the acceptance rate stops rising, ends after the last
+// reduction. With AR as objective the first stage runs on ARLB, whose gradient does not vanish without overlap.
+class Schedule {
+ public:
+  Schedule(const LearnOptions& options, double start_acceptance)
+      : options_(options),
+        goal_(parse_objective(options.objective)),
+        objective_(goal_ == Objective::kAr && start_acceptance < kOverlap ? Objective::kArlb : goal_),
+        rate_(options.learning_rate) {}
+
+  Objective objective() const { return objective_; }
+  double rate() const { return rate_; }
+  bool finished() const { return finished_; }
+
+  void window(double acceptance) {
+    const bool better = acceptance > best_ + std::max(0.001, 0.01 * (1 - acceptance));
+    if (better) {
+      best_ = acceptance;
+      waited_ = 0;
+    } else {
+      ++waited_;
+    }
+    if (objective_ != goal_) {
+      if (acceptance >= kOverlap || waited_ > options_.patience) {
+        objective_ = goal_;
+        waited_ = 0;
+      }
+      return;
+    }
+    if (waited_ < options_.patience) return;
+    waited_ = 0;
+    if (reductions_ == options_.reductions) {
+      finished_ = true;
+      return;
+    }
+    ++reductions_;
+    rate_ *= std::sqrt(0.1);
+  }
+
+ private:
+  static constexpr double kOverlap = 0.4;
+  const LearnOptions& options_;
+  Objective goal_, objective_;
+  double rate_, best_ = 0;
+  int64_t waited_ = 0, reductions_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+void LearnOptions::validate() const {
+  parse_objective(objective);
+  if (batch != 0 && (batch < 2 || batch > 1 << 20)) throw ConfigError(fmt::format("batch is {}, must be from 2 to 1048576", batch));
+  if (!(learning_rate >= 0) || !std::isfinite(learning_rate)) throw ConfigError(fmt::format("learning_rate is {}, must be positive", learning_rate));
+  if (max_iterations < 0) throw ConfigError(fmt::format("max_iterations is {}, must not be negative", max_iterations));
+  if (!(max_seconds >= 0)) throw ConfigError(fmt::format("max_seconds is {}, must not be negative", max_seconds));
+  if (!(target_acceptance > 0)) throw ConfigError(fmt::format("target_acceptance is {}, must be positive", target_acceptance));
+  if (window < 0) throw ConfigError(fmt::format("window is {}, must be at least 1", window));
+  if (patience < 0) throw ConfigError(fmt::format("patience is {}, must be at least 1", patience));
+  if (reductions < -1) throw ConfigError(fmt::format("reductions is {}, must not be negative", reductions));
+  if (!(clip > 0)) throw ConfigError(fmt::format("clip is {}, must be positive", clip));
+  if (threads < 0) throw ConfigError(fmt::format("threads is {}, must not be negative", threads));
+}
+
+LearnOptions LearnOptions::resolved(const std::string& family) const {
+  LearnOptions o = *this;
+  const bool paper = family == "realnvp", splines = family == "spline";
+  if (o.batch == 0) o.batch = paper || splines ? 512 : 256;
+  if (o.learning_rate == 0) o.learning_rate = paper ? 2e-3 : 5e-3;
+  if (o.window == 0) o.window = paper ? 200 : splines ? 100 : 50;
+  if (o.patience == 0) o.patience = paper ? 3 : splines ? 2 : 1;
+  if (o.reductions < 0) o.reductions = paper || splines ? 4 : 3;
+  return o;
+}
+
+LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& given, Observer& observer) {
+  given.validate();
+  const LearnOptions options = given.resolved("");
+  const auto begin = std::chrono::steady_clock::now();
+  const int64_t size = buffer.x.size(0), batch = std::min(options.batch, size);
+  Stream noise(options.seed, 0, Purpose::kProposal), uniforms(options.seed, 0, Purpose::kAccept);
+  Stream rows(options.seed, 0, Purpose::kBatch), judge_noise(options.seed, 1, Purpose::kProposal);
+  LearnResult result;
+  Step step(target, proposal, options, batch);
+  Schedule schedule(options, 0);
+  Tensor order = rows.permutation(size);
+  int64_t at_row = 0, in_window = 0, skipped_in_row = 0;
+  double loss = 0;
+  result.stopped = "max-iterations";
+  while (result.iterations < options.max_iterations) {
+    if (observer.should_stop()) throw Interrupted("stopped while learning");
+    if (at_row + batch > size) {
+      order = rows.permutation(size);
+      at_row = 0;
+    }
+    const Tensor chosen = order.narrow(0, at_row, batch);
+    at_row += batch;
+    const auto out = step.take(schedule.objective(), noise.normal({batch, proposal.noise_dim()}),
+                               buffer.x.index_select(0, chosen), buffer.log_prob.index_select(0, chosen), schedule.rate());
+    ++result.iterations;
+    result.non_finite += out.value.non_finite;
+    if (out.skipped) {
+      ++result.skipped;
+      if (++skipped_in_row >= kMaxSkippedInRow) {
+        throw NumericalError(fmt::format("target {}: loss or gradient was not finite in {} steps in a row; try a smaller "
+                                         "--learning-rate, --init anneal, or --precision double", target.name(), skipped_in_row));
+      }
+    } else {
+      skipped_in_row = 0;
+      // Move the buffer's chains by the accept rule with these very candidates.
+      const Tensor accepted = accept_mask(uniforms.uniform({batch}).log(), log_ratio(out.candidate, out.state));
+      const Tensor moved = accepted.nonzero().squeeze(1), to = chosen.index_select(0, moved);
+      buffer.x.index_copy_(0, to, out.x.index_select(0, moved));
+      buffer.log_prob.index_copy_(0, to, out.log_prob.index_select(0, moved));
+      loss += out.value.loss;
+      ++in_window;
+    }
+    const bool out_of_time = options.max_seconds > 0 && seconds_since(begin) > options.max_seconds;
+    if (in_window < options.window && !out_of_time && result.iterations < options.max_iterations) continue;
+    const auto count = static_cast<double>(std::max<int64_t>(in_window, 1));
+    LearnProgress row;
+    row.phase = to_string(schedule.objective());
+    row.iteration = result.iterations;
+    row.max_iterations = options.max_iterations;
+    row.loss = loss / count;
+    const ObjectiveValue averaged = step.judge(buffer, judge_noise);
+    row.acceptance = result.acceptance = averaged.acceptance;
+    row.acceptance_bound = result.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);
+    row.learning_rate = schedule.rate();
+    row.seconds = seconds_since(begin);
+    row.max_seconds = options.max_seconds;
+    result.history.push_back(row);
+    observer.on_learn(row);
+    schedule.window(row.acceptance);
+    loss = 0;
+    in_window = 0;
+    if (out_of_time) result.stopped = "max-seconds";
+    if (row.acceptance >= options.target_acceptance) result.stopped = "target-acceptance";
+    if (schedule.finished()) result.stopped = "converged";
+    if (result.stopped != "max-iterations") break;
+  }
+  step.use_average();
+  result.seconds = seconds_since(begin);
+  return result;
+}
+
+}  // namespace hastings

@@ -46,6 +46,7 @@ lint:
 	  --suppress=missingInclude --suppress=unknownMacro -I include src apps
 
 results: build
+	cmake --build $(BUILD) -j $(JOBS) --target hastings_results
 	$(BUILD)/experiments/results
 
 clean:

@@ -23,7 +23,7 @@ void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow) {
   command.add_option("--start-scale", start.scale, "Spread of the first points (0: the target's own)")->capture_default_str()->group("Learning");
   command.add_option("--max-iterations", learn.max_iterations, "Most learning steps")->capture_default_str()->group("Learning");
   command.add_option("--max-seconds", learn.max_seconds, "Most seconds of learning (0: no limit)")->capture_default_str()->group("Learning");
-  command.add_option("--target-acceptance", learn.target_acceptance, "Stop learning at this acceptance rate")->capture_default_str()->group("Learning");
+  command.add_option("--target-acceptance", learn.target_acceptance, "Stop learning at this acceptance rate (0: chosen by the flow)")->capture_default_str()->group("Learning");
   command.add_option("--learning-rate", learn.learning_rate, "Adam's first step size (0: chosen by the flow)")->capture_default_str()->group("Learning");
   command.add_option("--batch", learn.batch, "Candidates a learning step (0: chosen by the flow)")->capture_default_str()->group("Learning");
   command.add_option("--couplings", spec.couplings, "Coupling layers (0: chosen by the flow)")->capture_default_str()->group("Network");

@@ -41,6 +41,7 @@ Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations) {
   Gradient here = log_prob_and_gradient(target, x);
   Tensor f = (-here.log_prob).unsqueeze(1), g = -here.gradient;  // minimised
   std::deque<Pair> memory;
+  int quiet = 0;  // iterations in a row in which no row gained anything
   for (int64_t iteration = 0; iteration < max_iterations; ++iteration) {
     Tensor p = direction(g, memory);
     // Not downhill: fall back to the gradient. First steps have at most unit length.
@@ -71,7 +72,8 @@ Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations) {
     x = best_x;
     f = best_f;
     g = best_g;
-    if (gain < 1e-10) break;
+    quiet = gain < 1e-9 ? quiet + 1 : 0;
+    if (quiet == 3) break;
   }
   return x;
 }

@@ -23,13 +23,14 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer) {
   Fit out;
   out.flow = options.flow.resolved(target.dim());
   out.flow.base_components = start.base.components();
-  // The simplest proposal that does it: a start that is already as good as asked for needs no flow.
-  if (options.flow.family == "auto" && start.acceptance >= options.learn.target_acceptance) out.flow.family = "gaussian";
   out.learn = options.learn.resolved(out.flow.family);
+  // The simplest proposal that does it: a start that is already as good as asked for needs no flow.
+  const bool enough = options.flow.family == "auto" && start.acceptance >= std::max(out.learn.target_acceptance, 0.99);
+  if (enough) out.flow.family = "gaussian";
   std::unique_ptr<FlowProposal> flow = make_flow_proposal(out.flow, start.whitening, start.base, options.start.seed);
   Buffer buffer{start.population.clone(), start.log_prob.clone()};
   LearnResult& learning = out.learning;
-  if (out.flow.family == "gaussian" && options.flow.family == "auto") {
+  if (enough) {
     learning.acceptance = start.acceptance;
     learning.stopped = "target-acceptance";
   } else {

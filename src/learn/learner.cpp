@@ -14,7 +14,7 @@
 namespace hastings {
 namespace {
 
-constexpr int64_t kShardRows = 256;       // a step is cut into shards of this size, whatever the machine
+constexpr int64_t kShardRows = 128;       // a step is cut into shards of this size, whatever the machine
 constexpr int64_t kJudged = 4096;         // draws that judge progress at the end of a window
 constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
 
@@ -43,6 +43,7 @@ class Step {
         values_(proposal.parameters()),
         gradient_(values_.size()),
         average_(values_),
+        best_(values_),
         adam_(rates_of(proposal)) {
     for (auto& shard : shards_) shard.pass = proposal.make_pass();
   }
@@ -88,6 +89,8 @@ class Step {
 
   // The average of the parameters over the last steps (Polyak and Juditsky 1992): the noise of single steps cancels.
   void use_average() { proposal_.set_parameters(average_); }
+  void keep_average() { best_ = average_; }
+  void use_best() { proposal_.set_parameters(best_); }
 
   // Acceptance and divergence of the averaged proposal against the buffer's points.
   ObjectiveValue judge(const Buffer& buffer, Stream& noise) {
@@ -145,7 +148,7 @@ class Step {
   int64_t batch_;
   std::vector<Shard> shards_;
   static constexpr double kAverage = 0.01;
-  std::vector<double> values_, gradient_, average_;
+  std::vector<double> values_, gradient_, average_, best_;
   Adam adam_;
 };
 
@@ -205,7 +208,7 @@ void LearnOptions::validate() const {
   if (!(learning_rate >= 0) || !std::isfinite(learning_rate)) throw ConfigError(fmt::format("learning_rate is {}, must be positive", learning_rate));
   if (max_iterations < 0) throw ConfigError(fmt::format("max_iterations is {}, must not be negative", max_iterations));
   if (!(max_seconds >= 0)) throw ConfigError(fmt::format("max_seconds is {}, must not be negative", max_seconds));
-  if (!(target_acceptance > 0)) throw ConfigError(fmt::format("target_acceptance is {}, must be positive", target_acceptance));
+  if (!(target_acceptance >= 0)) throw ConfigError(fmt::format("target_acceptance is {}, must be positive", target_acceptance));
   if (window < 0) throw ConfigError(fmt::format("window is {}, must be at least 1", window));
   if (patience < 0) throw ConfigError(fmt::format("patience is {}, must be at least 1", patience));
   if (reductions < -1) throw ConfigError(fmt::format("reductions is {}, must not be negative", reductions));
@@ -219,8 +222,10 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
   if (o.batch == 0) o.batch = paper || splines ? 512 : 256;
   if (o.learning_rate == 0) o.learning_rate = paper ? 2e-3 : 5e-3;
   if (o.window == 0) o.window = paper ? 200 : splines ? 100 : 50;
-  if (o.patience == 0) o.patience = paper ? 3 : splines ? 2 : 1;
+  if (o.patience == 0) o.patience = paper ? 6 : 2;
   if (o.reductions < 0) o.reductions = paper || splines ? 4 : 3;
+  // Where the paper's effective sample size is full already, more learning pays only for very many draws.
+  if (o.target_acceptance == 0) o.target_acceptance = paper || splines ? 0.995 : 0.97;
   return o;
 }
 
@@ -233,8 +238,13 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
   Stream rows(options.seed, 0, Purpose::kBatch), judge_noise(options.seed, 1, Purpose::kProposal);
   LearnResult result;
   Step step(target, proposal, options, batch);
-  Schedule schedule(options, 0);
   Tensor order = rows.permutation(size);
+  {  // what learning has to beat
+    const ObjectiveValue first = step.judge(buffer, judge_noise);
+    result.acceptance = first.acceptance;
+    result.acceptance_bound = acceptance_lower_bound(first.symmetric_kl);
+  }
+  Schedule schedule(options, result.acceptance);
   int64_t at_row = 0, in_window = 0, skipped_in_row = 0;
   double loss = 0;
   result.stopped = "max-iterations";
@@ -275,8 +285,13 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
     row.max_iterations = options.max_iterations;
     row.loss = loss / count;
     const ObjectiveValue averaged = step.judge(buffer, judge_noise);
-    row.acceptance = result.acceptance = averaged.acceptance;
-    row.acceptance_bound = result.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);
+    row.acceptance = averaged.acceptance;
+    row.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);
+    if (row.acceptance >= result.acceptance) {
+      step.keep_average();
+      result.acceptance = row.acceptance;
+      result.acceptance_bound = row.acceptance_bound;
+    }
     row.learning_rate = schedule.rate();
     row.seconds = seconds_since(begin);
     row.max_seconds = options.max_seconds;
@@ -290,7 +305,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
     if (schedule.finished()) result.stopped = "converged";
     if (result.stopped != "max-iterations") break;
   }
-  step.use_average();
+  step.use_best();
   result.seconds = seconds_since(begin);
   return result;
 }

@@ -56,25 +56,30 @@ std::optional<GaussianMixture> laplace_mixture(const Target& target, const Tenso
   return GaussianMixture{at::log_softmax(at::stack(weights), 0), at::stack(means), at::stack(factors)};
 }
 
-// Distinct end points of the climbs; end points far below the best are not modes that matter.
+// Distinct end points of the climbs, best first. Two ends are one mode when they are closer than a tenth of the mode's
+// own width in every direction: |x - m| in units of the curvature at m.
 struct Modes {
   Tensor x, log_prob;
 };
-Modes distinct_modes(const Target& target, const Tensor& ends, double scale) {
+Modes distinct_modes(const Target& target, const Tensor& ends) {
   const at::NoGradGuard no_grad;
   const Tensor value = target.log_prob(ends);
   const Tensor order = value.nan_to_num(-1e300).argsort(0, true);
-  std::vector<Tensor> kept, kept_value;
+  std::vector<Tensor> kept, kept_value, precision;
   for (int64_t i = 0; i < order.size(0); ++i) {
     const int64_t row = order[i].item<int64_t>();
     if (!std::isfinite(value[row].item<double>())) continue;
     bool fresh = true;
-    for (const auto& mode : kept) {
-      if ((mode - ends[row]).norm().item<double>() < 0.02 * scale) fresh = false;
+    for (size_t k = 0; k < kept.size() && fresh; ++k) {
+      const Tensor apart = ends[row] - kept[k];
+      const double distance = at::dot(apart, at::mv(precision[k], apart)).item<double>();
+      const double near = at::dot(apart, apart).item<double>();
+      fresh = !(std::fabs(distance) < 0.01 && (distance > 0 || near == 0));
     }
     if (!fresh) continue;
     kept.push_back(ends[row]);
     kept_value.push_back(value[row]);
+    precision.push_back(curvature(target, ends[row].unsqueeze(0))[0]);
     if (static_cast<int64_t>(kept.size()) > kMaxModes) break;
   }
   if (kept.empty()) return {};
@@ -162,8 +167,8 @@ struct ModeSearch {
   int64_t found = 0;
   std::optional<GaussianMixture> mixture;
 };
-ModeSearch search_modes(const Target& target, const Tensor& from, double scale) {
-  const Modes modes = distinct_modes(target, climb(target, from), scale);
+ModeSearch search_modes(const Target& target, const Tensor& from) {
+  const Modes modes = distinct_modes(target, climb(target, from));
   if (!modes.x.defined()) return {};
   ModeSearch out;
   out.found = modes.x.size(0);
@@ -204,7 +209,7 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
   Population population;
   int64_t modes = 0;
   if (options.method != "anneal") {
-    ModeSearch search = search_modes(target, stream.normal({kClimbers, d}) * (2 * scale), scale);
+    ModeSearch search = search_modes(target, stream.normal({kClimbers, d}) * (2 * scale));
     modes = search.found;
     if (search.mixture && (options.mixture || search.mixture->components() == 1)) {
       population = population_from(target, *search.mixture, n, stream);
@@ -230,7 +235,7 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
   keep_best(best, {single, acceptance_on(target, single, population, stream)});
   if (options.mixture) {
     const Tensor from = population.x.index_select(0, stream.integers(kClimbers, n));
-    const ModeSearch search = search_modes(target, from, scale);
+    const ModeSearch search = search_modes(target, from);
     modes = search.found;
     if (search.mixture) {
       keep_best(best, {*search.mixture, acceptance_on(target, *search.mixture, population, stream)});

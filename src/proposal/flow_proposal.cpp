@@ -307,8 +307,8 @@ FlowSpec FlowSpec::resolved(int64_t dim) const {
   // couplings on the whitened space.
   if (spec.family == "auto") spec.family = dim <= 4 ? "spline" : "coupling";
   const bool paper = spec.family == "realnvp", splines = spec.family == "spline";
-  if (spec.couplings == 0) spec.couplings = paper || splines ? 4 : 6;
-  if (spec.hidden.empty()) spec.hidden = paper ? std::vector<int64_t>{512} : splines ? std::vector<int64_t>{64, 64} : std::vector<int64_t>{32};
+  if (spec.couplings == 0) spec.couplings = paper || splines ? 4 : 8;
+  if (spec.hidden.empty()) spec.hidden = paper ? std::vector<int64_t>{512} : splines ? std::vector<int64_t>{64, 64} : std::vector<int64_t>{24};
   if (spec.activation.empty()) spec.activation = paper ? "relu" : "silu";
   if (spec.radial_bins < 0) spec.radial_bins = splines ? 128 : 0;
   if (paper) spec.rotations = false;

@@ -18,7 +18,7 @@ struct LearnOptions {
   double learning_rate = 0;          // at the start, lowered when the acceptance rate stops rising; 0: by family
   int64_t max_iterations = 50000;
   double max_seconds = 150;          // 0: no limit
-  double target_acceptance = 0.995;  // good enough: learning ends here
+  double target_acceptance = 0;      // good enough: learning ends here; 0: by family
   int64_t window = 0;                // steps before progress is judged; 0: by family
   int64_t patience = 0;              // windows without progress before the rate is lowered; 0: by family
   int64_t reductions = -1;           // of the rate, each by half an order, before learning ends; -1: by family
@@ -31,7 +31,7 @@ struct LearnOptions {
 
 struct LearnResult {
   std::vector<LearnProgress> history;
-  double acceptance = 0;   // of the last window
+  double acceptance = 0;   // of the proposal that is kept: the best of all windows, or the start if none was better
   double acceptance_bound = 0;
   int64_t iterations = 0;
   int64_t skipped = 0;     // steps left out for a non-finite loss or gradient

@@ -39,7 +39,7 @@ struct Start {
 Start find_start(const Target& target, const StartOptions& options, Observer& observer);
 
 // Quasi-Newton (L-BFGS) ascent of log_prob from every row at once; rows that fail stay where they are.
-Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 200);
+Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 500);
 
 // Tempered population: returns points at beta = 1.
 struct Population {

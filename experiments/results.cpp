@@ -1,0 +1,175 @@
+// The table of docs/results.md: the paper's eleven rows, by default settings and by the paper's network, over several
+// seeds. A finished cell is kept in a file and never computed twice.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "hastings/core/error.h"
+#include "hastings/diagnose/ess.h"
+#include "hastings/io/files.h"
+#include "hastings/io/run_folder.h"
+#include "hastings/target/registry.h"
+
+using namespace hastings;
+using nlohmann::json;
+
+namespace {
+
+struct Row {
+  std::string name, target;
+  int64_t draws;
+  double published, wanted_paper, wanted_default;
+};
+
+std::vector<Row> rows() {
+  const char* data = std::getenv("HASTINGS_TEST_DATA");
+  const std::string uci = std::string(data ? data : ".") + "/uci/";
+  return {{"ring", "ring", 1000, 863, 863, 980},
+          {"mog2", "mog2", 1000, 732, 732, 950},
+          {"mog6", "mog6", 1000, 510, 510, 900},
+          {"ring5", "ring5", 1000, 336, 336, 780},
+          {"german", "logistic:" + uci + "german.data-numeric", 5000, 5000, 5000, 5000},
+          {"heart", "logistic:" + uci + "heart.dat", 5000, 5000, 5000, 5000},
+          {"australian", "logistic:" + uci + "australian.dat", 5000, 5000, 5000, 5000},
+          {"icg", "icg", 1000, 1000, 1000, 1000},
+          {"rough_well", "rough_well", 1000, 1000, 1000, 1000},
+          {"scg", "scg", 1000, 1000, 1000, 1000},
+          {"mog", "mog", 1000, 885, 885, 950}};
+}
+
+// Mean and standard deviation of the statistics: exact, or from the committed long run of another sampler.
+Truth truth_of(const Row& row, const Target& target, const json& posteriors) {
+  if (row.target.rfind("logistic:", 0) != 0) return target.truth();
+  const json& p = posteriors.at("datasets").at(row.name);
+  return {at::tensor(p.at("mean").get<std::vector<double>>(), at::kDouble), at::tensor(p.at("sd").get<std::vector<double>>(), at::kDouble), {}};
+}
+
+json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) {
+  constexpr int kChains = 64;
+  const auto target = find_target(row.target);
+  FitOptions options;
+  if (paper) {
+    options.flow.family = "realnvp";
+    const bool posterior = row.target.rfind("logistic:", 0) == 0;
+    options.learn.max_seconds = posterior ? 180 : 300;
+    if (posterior) options.learn.target_acceptance = 0.975;
+  }
+  options.start.seed = options.learn.seed = seed;
+  Observer silent;
+  const Fit learned = fit(*target, options, silent);
+  SampleOptions sampling;
+  sampling.chains = kChains;
+  sampling.draws = row.draws;
+  sampling.seed = seed + 1000;
+  MemorySink sink(kChains, row.draws, target->dim());
+  const SampleReport report = sample(*target, *learned.proposal, sampling, sink, silent);
+  double accepted = 0, steps = 0, longest = 0;
+  for (const auto& chain : report.chains) {
+    accepted += chain.scan.acceptance_sum;
+    steps += static_cast<double>(chain.steps);
+    longest = std::max(longest, static_cast<double>(chain.scan.longest_run));
+  }
+  const Truth truth = truth_of(row, *target, posteriors);
+  const Tensor flat = sink.draws.view({-1, target->dim()});
+  const Tensor statistics = target->statistics(flat).view({kChains, row.draws, -1});
+  double ess = 1e300, bulk = 1e300;
+  for (int64_t j = 0; j < statistics.size(2); ++j) {
+    const Tensor column = statistics.select(2, j).contiguous();
+    ess = std::min(ess, paper_ess(column, truth.mean[j].item<double>(), truth.sd[j].item<double>()));
+    bulk = std::min(bulk, bulk_ess(column));
+  }
+  json cell = {{"ess", ess}, {"bulk_share", bulk / static_cast<double>(kChains * row.draws)}, {"acceptance", accepted / steps},
+               {"fit_seconds", learned.seconds}, {"iterations", learned.learning.iterations}, {"stopped", learned.learning.stopped},
+               {"start", learned.start_method}, {"start_acceptance", learned.start_acceptance}, {"family", learned.flow.family},
+               {"longest_run", longest}, {"draws_per_second", steps / report.seconds}};
+  if (const auto regions = target->regions()) {
+    const Tensor region = target->region_of(flat).view({kChains, row.draws});
+    double worst = 0;
+    for (int64_t k = 0; k < regions->weights.size(0); ++k) {
+      const Tensor inside = at::eq(region, k).to(at::kDouble);
+      const double error = (inside.mean() - regions->weights[k]).item<double>();
+      worst = std::max(worst, std::fabs(error) / mcse_mean(inside));
+    }
+    cell["worst_region_error"] = worst;
+  }
+  return cell;
+}
+
+std::string table(const std::vector<Row>& all, const std::string& config, int seeds, const std::string& cache) {
+  const bool paper = config == "paper";
+  std::string text = "| target | published (AR) | wanted | ESS, mean | worst seed | acceptance | fit, s (longest) | draws/s | mode weights, worst error / s.e. | |\n"
+                     "|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const auto& row : all) {
+    double ess = 0, worst = 1e300, acceptance = 0, seconds = 0, longest = 0, speed = 0, region = -1;
+    int done = 0;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      const std::string path = fmt::format("{}/{}-{}-{}.json", cache, config, row.name, seed);
+      if (!std::filesystem::exists(path)) continue;
+      const json cell = json::parse(read_file(path));
+      ++done;
+      ess += cell["ess"].get<double>();
+      worst = std::min(worst, cell["ess"].get<double>());
+      acceptance += cell["acceptance"].get<double>();
+      seconds += cell["fit_seconds"].get<double>();
+      longest = std::max(longest, cell["fit_seconds"].get<double>());
+      speed += cell["draws_per_second"].get<double>();
+      if (cell.contains("worst_region_error")) region = std::max(region, cell["worst_region_error"].get<double>());
+    }
+    if (done == 0) continue;
+    const double wanted = paper ? row.wanted_paper : row.wanted_default, mean = ess / done;
+    const bool hit = mean >= wanted - 0.5 && region < 4;
+    text += fmt::format("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.3f} | {:.1f} ({:.1f}) | {:.0f} | {} | {}{} |\n", row.name, row.published, wanted,
+                        mean, worst, acceptance / done, seconds / done, longest, speed / done,
+                        region < 0 ? "" : fmt::format("{:.1f}", region), hit ? "" : "**miss**", done < seeds ? fmt::format(" {} seeds only", done) : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Makes the tables of docs/results.md"};
+  int seeds = 5;
+  std::string cache = "results", only, config = "both", reference = "tests/reference/posterior_truth.json";
+  bool print_only = false;
+  app.add_option("--seeds", seeds, "Seeds 1..N")->capture_default_str();
+  app.add_option("--cache", cache, "Folder of finished cells")->capture_default_str();
+  app.add_option("--only", only, "One row");
+  app.add_option("--config", config, "default, paper or both")->capture_default_str();
+  app.add_option("--reference", reference, "Posterior moments")->capture_default_str();
+  app.add_flag("--print", print_only, "Only print the tables of the finished cells");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const json posteriors = json::parse(read_file(reference));
+    make_directory(cache);
+    for (const std::string& name : {std::string("default"), std::string("paper")}) {
+      if (config != "both" && config != name) continue;
+      for (const auto& row : rows()) {
+        if (print_only || (!only.empty() && only != row.name)) continue;
+        for (int seed = 1; seed <= seeds; ++seed) {
+          const std::string path = fmt::format("{}/{}-{}-{}.json", cache, name, row.name, seed);
+          if (std::filesystem::exists(path)) continue;
+          try {
+            const json cell = compute(row, name == "paper", static_cast<uint64_t>(seed), posteriors);
+            write_file(path, cell.dump(2) + "\n");
+            fmt::print(stderr, "{} {} seed {}: ESS {:.0f}, acceptance {:.3f}, {:.1f} s\n", name, row.name, seed, cell["ess"].get<double>(),
+                       cell["acceptance"].get<double>(), cell["fit_seconds"].get<double>());
+          } catch (const DataError& error) {
+            fmt::print(stderr, "{}: skipped: {}\n", row.name, error.what());
+          }
+        }
+      }
+      fmt::print("\n{}\n\n{}", name == "paper" ? "With the paper's RealNVP (`--flow realnvp --objective ar`):" : "With default settings:", table(rows(), name, seeds, cache));
+    }
+  } catch (const Error& error) {
+    fmt::print(stderr, "results: {}\n", error.what());
+    return error.exit_code();
+  }
+  return 0;
+}

@@ -1,0 +1,190 @@
+#include "hastings/core/error.h"
+#include "hastings/proposal/flow_proposal.h"
+#include "support.h"
+
+namespace hastings {
+namespace {
+
+Whitening some_whitening(int64_t d) {
+  Stream random(5, 0, Purpose::kExact);
+  return {random.normal({d}), (random.normal({d, d}) * 0.3).tril(-1) + at::diag_embed(random.uniform({d}) + 0.5)};
+}
+
+GaussianMixture some_mixture(int64_t d) {
+  Stream random(6, 0, Purpose::kExact);
+  const Tensor factors = at::stack({at::eye(d, at::kDouble) * 0.5, at::eye(d, at::kDouble) + (random.normal({d, d}) * 0.2).tril(-1)});
+  return {test::doubles({0.3, 0.7}).log(), random.normal({2, d}) * 2, factors};
+}
+
+std::unique_ptr<FlowProposal> disturbed(FlowSpec spec, int64_t d, bool mixture, double size = 0.15) {
+  spec = spec.resolved(d);
+  spec.base_components = mixture ? 2 : 1;
+  auto proposal = make_flow_proposal(spec, some_whitening(d), mixture ? some_mixture(d) : GaussianMixture::standard(d), 1);
+  auto values = proposal->parameters();
+  Stream random(7, 0, Purpose::kExact);
+  for (const auto& slot : proposal->slots()) {
+    if (!slot.trainable) continue;
+    const Tensor z = random.normal({slot.size}) * size;
+    for (int64_t i = 0; i < slot.size; ++i) values[static_cast<size_t>(slot.offset + i)] += z[i].item<double>();
+  }
+  proposal->set_parameters(values);
+  return proposal;
+}
+
+class FamilyTest : public ::testing::TestWithParam<std::tuple<std::string, int64_t, bool>> {
+ protected:
+  FlowSpec spec(const std::string& precision) const {
+    FlowSpec s;
+    s.family = std::get<0>(GetParam());
+    s.hidden = {12};
+    s.bins = 8;
+    s.precision = precision;
+    if (s.family == "spline") s.radial_bins = 16;
+    return s;
+  }
+  int64_t dim() const { return std::get<1>(GetParam()); }
+  bool mixture() const { return std::get<2>(GetParam()); }
+};
+
+TEST_P(FamilyTest, DrawsCarryTheirOwnDensity) {
+  for (const auto& [precision, tolerance] : {std::pair("double", 1e-8), std::pair("float", 2e-3)}) {
+    const auto proposal = disturbed(spec(precision), dim(), mixture());
+    Stream random(1, 0, Purpose::kProposal);
+    const Draws draws = proposal->sample(200, random);
+    EXPECT_LT(test::gap(draws.log_q, proposal->log_prob(draws.x)), tolerance) << precision;
+  }
+}
+
+TEST_P(FamilyTest, DerivativesAgreeWithDifferences) {
+  const auto proposal = disturbed(spec("double"), dim(), mixture());
+  Stream random(2, 0, Purpose::kProposal);
+  const Tensor noise = random.normal({40, proposal->noise_dim()}), x = proposal->from_noise(random.normal({40, proposal->noise_dim()})).x;
+  const Tensor gx = random.normal({40, dim()}), gq = random.normal({40}), gs = random.normal({40});
+  const auto values = proposal->parameters();
+  auto scalar = [&](const std::vector<double>& v) {
+    proposal->set_parameters(v);
+    const Draws draws = proposal->from_noise(noise);
+    return ((draws.x * gx).sum() + (draws.log_q * gq).sum() + (proposal->log_prob(x) * gs).sum()).item<double>();
+  };
+  const auto pass = proposal->make_pass();
+  proposal->draw(noise, *pass);
+  proposal->score(x, *pass);
+  proposal->draw_derivative(gx, gq, *pass);
+  proposal->score_derivative(gs, *pass);
+  std::vector<double> gradient(values.size(), 0.0);
+  pass->add_gradient_to(gradient);
+  for (const auto& slot : proposal->slots()) {
+    if (!slot.trainable) continue;
+    for (int64_t k = 0; k < std::min<int64_t>(6, slot.size); ++k) {
+      const auto i = static_cast<size_t>(slot.offset + k * slot.size / std::min<int64_t>(6, slot.size));
+      auto above = values, below = values;
+      above[i] += 1e-6;
+      below[i] -= 1e-6;
+      const double expected = (scalar(above) - scalar(below)) / 2e-6;
+      EXPECT_NEAR(gradient[i], expected, 2e-4 * (1 + std::fabs(expected))) << slot.name;
+    }
+  }
+}
+
+TEST_P(FamilyTest, StateRoundTrip) {
+  auto s = spec("float").resolved(dim());
+  s.base_components = mixture() ? 2 : 1;
+  const auto proposal = disturbed(spec("float"), dim(), mixture());
+  auto copy = make_blank_proposal(s, dim());
+  copy->load(proposal->state());
+  Stream a(1, 0, Purpose::kProposal), b(1, 0, Purpose::kProposal);
+  const Draws first = proposal->sample(64, a), second = copy->sample(64, b);
+  EXPECT_TRUE(at::equal(first.x, second.x));
+  EXPECT_TRUE(at::equal(first.log_q, second.log_q));
+  auto broken = proposal->state();
+  broken.erase(broken.begin());
+  EXPECT_THROW(copy->load(broken), DataError);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyTest,
+                         ::testing::Combine(::testing::Values("spline", "coupling", "realnvp", "gaussian", "gaussian-diagonal"),
+                                            ::testing::Values(2, 5), ::testing::Bool()),
+                         [](const auto& info) {
+                           std::string name = std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param)) + (std::get<2>(info.param) ? "_mixture" : "");
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Densities integrate to one: by the trapezoid rule on a fine grid.
+double integral_2d(const Proposal& q, double reach) {
+  const int64_t n = 1501;
+  const Tensor axis = at::linspace(-reach, reach, n, at::kDouble);
+  const Tensor grid = at::stack(at::meshgrid({axis, axis}, "ij"), -1).view({-1, 2});
+  double sum = 0;
+  for (int64_t begin = 0; begin < grid.size(0); begin += 100000) {
+    sum += q.log_prob(grid.narrow(0, begin, std::min<int64_t>(100000, grid.size(0) - begin))).exp().sum().item<double>();
+  }
+  const double step = 2 * reach / static_cast<double>(n - 1);
+  return sum * step * step;
+}
+
+TEST(Proposal, DensitiesIntegrateToOne) {
+  FlowSpec spec;
+  spec.family = "spline";
+  spec.bins = 6;
+  spec.radial_bins = 6;
+  spec.precision = "double";
+  EXPECT_NEAR(integral_2d(*disturbed(spec, 2, false), 14), 1, 2e-3);
+  EXPECT_NEAR(integral_2d(*disturbed(spec, 2, true), 14), 1, 2e-3);
+}
+
+TEST(Proposal, DefensiveMixtureIsExact) {
+  FlowSpec spec;
+  spec.family = "gaussian";
+  spec.precision = "double";
+  std::unique_ptr<Proposal> inner = disturbed(spec, 1, false);
+  const auto q = make_defensive(disturbed(spec, 1, false), 0.2, {test::doubles({0.5}), test::doubles({2.0}).view({1, 1})});
+  // Density against its two parts, written out: t with 3 degrees of freedom has density 2 / (pi sqrt 3 s (1 + u^2/3)^2).
+  const Tensor x = at::linspace(-30, 30, 4001, at::kDouble).unsqueeze(1);
+  const Tensor u = (x.squeeze(1) - 0.5) / 2.0;
+  const Tensor t = 2.0 / (M_PI * std::sqrt(3.0) * 2.0 * (1 + u.square() / 3).square());
+  EXPECT_LT(test::gap(q->log_prob(x).exp(), 0.8 * inner->log_prob(x).exp() + 0.2 * t), 1e-12);
+  // Draws carry the mixture's density, and have its distribution: E|x - 0.5| > 5 has the t's mass.
+  Stream random(3, 0, Purpose::kProposal);
+  const Draws draws = q->sample(200000, random);
+  EXPECT_LT(test::gap(draws.log_q, q->log_prob(draws.x)), 1e-10);
+  const Tensor far = at::gt((draws.x.squeeze(1) - 0.5).abs(), 8.0).to(at::kDouble);
+  const double s = 4.0 / std::sqrt(3.0);  // P(|t_3| > 4), Student's closed form
+  const double tail = 1 - 2 / M_PI * (s / (1 + s * s) + std::atan(s));
+  EXPECT_LT(std::fabs(test::z_score(far, 0.2 * tail)), 4);
+}
+
+TEST(GaussianMixture, GradientAndDraws) {
+  const GaussianMixture mixture = some_mixture(3);
+  Stream random(4, 0, Purpose::kProposal);
+  const Tensor x = random.normal({50, 3}) * 2, gradient = mixture.gradient(x);
+  for (int64_t j = 0; j < 3; ++j) {
+    Tensor up = x.clone(), down = x.clone();
+    up.select(1, j) += 1e-6;
+    down.select(1, j) -= 1e-6;
+    EXPECT_LT(test::gap(gradient.select(1, j), (mixture.log_prob(up) - mixture.log_prob(down)) / 2e-6), 1e-6);
+  }
+  const Tensor draws = mixture.from_noise(random.normal({200000, 4}));
+  const Tensor mean = at::matmul(mixture.log_weights.exp(), mixture.means);
+  for (int64_t j = 0; j < 3; ++j) EXPECT_LT(std::fabs(test::z_score(draws.select(1, j), mean[j].item<double>())), 4);
+}
+
+TEST(FlowSpec, NamesFieldAndValue) {
+  FlowSpec spec;
+  spec.bins = 1;
+  try {
+    spec.validate();
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("bins is 1"), std::string::npos);
+  }
+  spec = {};
+  spec.family = "nosuch";
+  EXPECT_THROW(spec.validate(), ConfigError);
+  spec = {};
+  spec.defensive = 1;
+  EXPECT_THROW(spec.validate(), ConfigError);
+}
+
+}  // namespace
+}  // namespace hastings

@@ -57,7 +57,7 @@ json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) 
   if (paper) {
     options.flow.family = "realnvp";
     const bool posterior = row.target.rfind("logistic:", 0) == 0;
-    options.learn.max_seconds = posterior ? 180 : 300;
+    options.learn.max_seconds = posterior ? 60 : 100;
     if (posterior) options.learn.target_acceptance = 0.975;
   }
   options.start.seed = options.learn.seed = seed;

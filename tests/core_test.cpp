@@ -1,6 +1,5 @@
 #include <ATen/core/PhiloxRNGEngine.h>
 
-#include <boost/math/distributions/kolmogorov_smirnov.hpp>
 
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"

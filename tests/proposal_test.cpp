@@ -16,7 +16,7 @@ GaussianMixture some_mixture(int64_t d) {
   return {test::doubles({0.3, 0.7}).log(), random.normal({2, d}) * 2, factors};
 }
 
-std::unique_ptr<FlowProposal> disturbed(FlowSpec spec, int64_t d, bool mixture, double size = 0.15) {
+std::unique_ptr<FlowProposal> disturbed(FlowSpec spec, int64_t d, bool mixture, double size = 0.03) {
   spec = spec.resolved(d);
   spec.base_components = mixture ? 2 : 1;
   auto proposal = make_flow_proposal(spec, some_whitening(d), mixture ? some_mixture(d) : GaussianMixture::standard(d), 1);

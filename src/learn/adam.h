@@ -1,6 +1,7 @@
 // Adam (Kingma and Ba 2015) on one flat vector of parameters.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -12,6 +13,12 @@ class Adam {
  public:
   // `rates`: a factor on the learning rate for each parameter; 0 keeps it fixed.
   explicit Adam(std::vector<double> rates) : rates_(std::move(rates)), first_(rates_.size()), second_(rates_.size()) {}
+
+  void forget() {
+    std::fill(first_.begin(), first_.end(), 0.0);
+    std::fill(second_.begin(), second_.end(), 0.0);
+    steps_ = 0;
+  }
 
   void step(std::span<const double> gradient, double rate, std::span<double> parameters) {
     ++steps_;

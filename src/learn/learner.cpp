@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kShardRows = 128;       // a step is cut into shards of this size, whatever the machine
 constexpr int64_t kJudged = 4096;         // draws that judge progress at the end of a window
+constexpr double kLost = 0.7;             // below this share of the best acceptance rate, learning goes back
 constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -91,6 +92,12 @@ class Step {
   void use_average() { proposal_.set_parameters(average_); }
   void keep_average() { best_ = average_; }
   void use_best() { proposal_.set_parameters(best_); }
+  // Back to the best parameters so far, without the optimiser's memory of how they were lost.
+  void roll_back() {
+    values_ = average_ = best_;
+    proposal_.set_parameters(values_);
+    adam_.forget();
+  }
 
   // Acceptance and divergence of the averaged proposal against the buffer's points.
   ObjectiveValue judge(const Buffer& buffer, Stream& noise) {
@@ -156,18 +163,21 @@ class Step {
 // reduction. With AR as objective the first stage runs on ARLB, whose gradient does not vanish without overlap.
 class Schedule {
  public:
-  Schedule(const LearnOptions& options, double start_acceptance)
+  Schedule(const LearnOptions& options, double start_acceptance, double start_kl)
       : options_(options),
         goal_(parse_objective(options.objective)),
-        objective_(goal_ == Objective::kAr && start_acceptance < kOverlap ? Objective::kArlb : goal_),
+        objective_(goal_ == Objective::kAr && !(start_acceptance >= kOverlap && start_kl < kClose) ? Objective::kArlb : goal_),
         rate_(options.learning_rate) {}
 
   Objective objective() const { return objective_; }
   double rate() const { return rate_; }
+  // Adam's first steps have full length whatever the gradient; they are taken carefully, and again after a step back.
+  double rate_at(int64_t step) const { return rate_ * std::min(1.0, static_cast<double>(step + 1 - since_) / kWarmUp); }
+  void warm_up(int64_t step) { since_ = step; }
   bool finished() const { return finished_; }
 
-  void window(double acceptance) {
-    const bool better = acceptance > best_ + std::max(0.001, 0.01 * (1 - acceptance));
+  void window(double acceptance, double symmetric_kl) {
+    const bool better = acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
     if (better) {
       best_ = acceptance;
       waited_ = 0;
@@ -175,28 +185,29 @@ class Schedule {
       ++waited_;
     }
     if (objective_ != goal_) {
-      if (acceptance >= kOverlap || waited_ > options_.patience) {
+      // A proposal that misses a mode may accept well elsewhere; its divergence still is large.
+      if ((acceptance >= kOverlap && symmetric_kl < kClose) || waited_ > options_.patience) {
         objective_ = goal_;
         waited_ = 0;
       }
       return;
     }
-    if (waited_ < options_.patience) return;
+    if (waited_ >= options_.patience) lower_rate();
+  }
+
+  void lower_rate() {
     waited_ = 0;
-    if (reductions_ == options_.reductions) {
-      finished_ = true;
-      return;
-    }
+    finished_ = reductions_ == options_.reductions;
     ++reductions_;
     rate_ *= std::sqrt(0.1);
   }
 
  private:
-  static constexpr double kOverlap = 0.4;
+  static constexpr double kOverlap = 0.4, kClose = 2.0, kWarmUp = 100;
   const LearnOptions& options_;
   Objective goal_, objective_;
   double rate_, best_ = 0;
-  int64_t waited_ = 0, reductions_ = 0;
+  int64_t waited_ = 0, reductions_ = 0, since_ = 0;
   bool finished_ = false;
 };
 
@@ -222,7 +233,7 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
   if (o.batch == 0) o.batch = paper || splines ? 512 : 256;
   if (o.learning_rate == 0) o.learning_rate = paper ? 2e-3 : 5e-3;
   if (o.window == 0) o.window = paper ? 200 : splines ? 100 : 50;
-  if (o.patience == 0) o.patience = paper ? 6 : 2;
+  if (o.patience == 0) o.patience = paper ? 5 : 2;
   if (o.reductions < 0) o.reductions = paper || splines ? 4 : 3;
   // Where the paper's effective sample size is full already, more learning pays only for very many draws.
   if (o.target_acceptance == 0) o.target_acceptance = paper || splines ? 0.995 : 0.97;
@@ -239,12 +250,10 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
   LearnResult result;
   Step step(target, proposal, options, batch);
   Tensor order = rows.permutation(size);
-  {  // what learning has to beat
-    const ObjectiveValue first = step.judge(buffer, judge_noise);
-    result.acceptance = first.acceptance;
-    result.acceptance_bound = acceptance_lower_bound(first.symmetric_kl);
-  }
-  Schedule schedule(options, result.acceptance);
+  const ObjectiveValue first = step.judge(buffer, judge_noise);  // what learning has to beat
+  result.acceptance = first.acceptance;
+  result.acceptance_bound = acceptance_lower_bound(first.symmetric_kl);
+  Schedule schedule(options, first.acceptance, first.symmetric_kl);
   int64_t at_row = 0, in_window = 0, skipped_in_row = 0;
   double loss = 0;
   result.stopped = "max-iterations";
@@ -257,7 +266,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
     const Tensor chosen = order.narrow(0, at_row, batch);
     at_row += batch;
     const auto out = step.take(schedule.objective(), noise.normal({batch, proposal.noise_dim()}),
-                               buffer.x.index_select(0, chosen), buffer.log_prob.index_select(0, chosen), schedule.rate());
+                               buffer.x.index_select(0, chosen), buffer.log_prob.index_select(0, chosen), schedule.rate_at(result.iterations));
     ++result.iterations;
     result.non_finite += out.value.non_finite;
     if (out.skipped) {
@@ -297,7 +306,14 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
     row.max_seconds = options.max_seconds;
     result.history.push_back(row);
     observer.on_learn(row);
-    schedule.window(row.acceptance);
+    // AR has no gradient without overlap, so a proposal that lost its target would not find back by itself.
+    if (row.acceptance < kLost * result.acceptance) {
+      step.roll_back();
+      schedule.lower_rate();
+      schedule.warm_up(result.iterations);
+    } else {
+      schedule.window(row.acceptance, averaged.symmetric_kl);
+    }
     loss = 0;
     in_window = 0;
     if (out_of_time) result.stopped = "max-seconds";

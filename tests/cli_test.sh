@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# The program as its users call it: results, files, exit codes, bad input, kills, a full disk.
+set -u
+hastings=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+checks=0
+
+check() {  # check NAME CONDITION...
+  local name=$1
+  shift
+  checks=$((checks + 1))
+  if ! "$@"; then
+    echo "FAILED: $name"
+    [ -f err ] && sed 's/^/    /' err | head -5
+    failed=$((failed + 1))
+  fi
+}
+# fails CODE PATTERN ARGS...: exits with CODE and says PATTERN in one line on standard error
+fails() {
+  local code=$1 pattern=$2
+  shift 2
+  "$hastings" "$@" >out 2>err
+  local got=$?
+  check "hastings $* exits with $code (was $got)" [ "$got" -eq "$code" ]
+  check "hastings $* says '$pattern'" grep -q -- "$pattern" err
+  check "hastings $* says it in one line" [ "$(wc -l <err)" -eq 1 ]
+}
+leaves_nothing() { check "nothing left in $1" [ -z "$(ls -A "$1" 2>/dev/null)" ]; }
+
+quick=(--max-iterations 20 -q)
+
+"$hastings" targets >out; check "targets" grep -q '^mog6' out
+"$hastings" targets --json | python3 -c 'import json,sys; json.load(sys.stdin)' 2>/dev/null || command -v python3 >/dev/null && check "targets --json" true
+"$hastings" --help >out; check "help" grep -q 'sample' out
+"$hastings" sample --help >out; check "help shows defaults" grep -q -- '--draws.*1000' out
+
+"$hastings" fit banana "${quick[@]}" --output run >out 2>err; check "fit" [ $? -eq 0 ]
+check "fit says where" grep -q 'run' out
+for f in config.json proposal.pt history.csv; do check "fit writes $f" [ -s run/$f ]; done
+"$hastings" sample run --draws 300 -q >out 2>err; check "sample RUN" [ $? -eq 0 ]
+for f in chain-1.csv chain-4.csv draws.npz summary.json; do check "sample writes $f" [ -s run/$f ]; done
+check "three hundred draws" [ "$(grep -vc '^#' run/chain-1.csv)" -eq 301 ]
+check "no scratch" [ -z "$(find run -name '.sampling*' -o -name '*.tmp')" ]
+"$hastings" summary run >out; check "summary" grep -q 'ESS_bulk' out
+"$hastings" summary run --json >out; check "summary --json" grep -q '"min_ess_bulk"' out
+cp run/chain-1.csv first.csv
+"$hastings" sample run --draws 300 -q --threads 1 >/dev/null; cmp -s <(grep -v '^#' first.csv) <(grep -v '^#' run/chain-1.csv); check "same draws with one thread" [ $? -eq 0 ]
+"$hastings" sample run --draws 100 --chains 2 -q >/dev/null; check "chains of an earlier run are gone" [ ! -e run/chain-3.csv ]
+"$hastings" sample banana --output run --draws 50 -q >out; check "sample TARGET uses the run" grep -q 'Using the proposal' out
+"$hastings" sample gaussian "${quick[@]}" --json >out 2>err; check "sample TARGET fits first" [ -s runs/gaussian/summary.json ]
+check "json on standard output only" [ ! -s err ]
+
+mkdir bad; cd bad || exit 1
+fails 2 "nearest names are ring" fit rign
+fails 2 "draws is 0" sample gaussian --draws 0
+fails 2 "seed" sample gaussian --seed -1
+fails 2 "chains is 0" sample gaussian --chains 0
+fails 2 "couplings" fit gaussian --couplings 99
+fails 2 "objective 'elbo'" fit gaussian --objective elbo
+fails 2 "flow 'maf'" fit gaussian --flow maf
+fails 2 "init 'guess'" fit gaussian --init guess
+fails 2 "local_moves 'nuts'" sample gaussian --local-moves nuts
+fails 2 "no-such-option" fit gaussian --no-such-option
+fails 2 "is required" fit
+fails 2 "fixed dimension" fit ring:3
+fails 3 "cannot be opened" fit logistic:/no/such/file
+fails 2 "no such run" summary /no/such/run
+printf '1,2,0\n3,x,1\n' >../t.csv; fails 3 "line 2, column 2" fit logistic:../t.csv
+printf '1,2,0\n3,4,1\n5,6,2\n' >../t.csv; fails 3 "two classes" fit logistic:../t.csv
+printf '1,7,0\n3,7,1\n' >../t.csv; fails 3 "constant" fit logistic:../t.csv
+fails 3 "cannot be" fit gaussian "${quick[@]}" --output /proc/nowhere/run
+rm -f out err
+leaves_nothing .
+cd ..
+mv bad/err . 2>/dev/null
+fails 2 "is a run of target banana" sample gaussian --output run
+fails 2 "holds a run already" fit banana --output run
+mkdir empty; fails 2 "not a run folder" sample empty
+echo garbage >run/proposal.pt; fails 3 "damaged" sample run
+
+# A kill at any moment leaves a run that is whole, or none.
+"$hastings" fit mog2 "${quick[@]}" --output k >/dev/null
+for delay in 0.7 0.8 0.9 1.0 1.1 1.3; do
+  "$hastings" sample k --draws 200000 -q >/dev/null 2>&1 &
+  pid=$!
+  sleep $delay
+  kill -9 $pid 2>/dev/null
+  wait $pid 2>/dev/null
+  if [ -e k/summary.json ]; then check "after a kill summary belongs to draws" [ -s k/draws.npz ]; fi
+  "$hastings" sample k --draws 50 -q >/dev/null 2>err; check "sampling after a kill" [ $? -eq 0 ]
+done
+# Ctrl-C ends cleanly with its own exit code.
+"$hastings" sample k --draws 20000000 -q >/dev/null 2>err &
+pid=$!
+sleep 2
+kill -INT $pid
+wait $pid
+check "interrupt exits with 130" [ $? -eq 130 ]
+check "interrupt leaves no scratch" [ -z "$(find k -name '.sampling-'$pid)" ]
+
+# A full disk: a file system of two megabytes, where mounting is allowed.
+mkdir full
+if mount -t tmpfs -o size=2m tmpfs full 2>/dev/null; then
+  "$hastings" fit gaussian "${quick[@]}" --output full/run >/dev/null
+  cd full || exit 1
+  fails 3 "No space left" sample run --draws 200000 -q 2>/dev/null
+  rm -f out err
+  check "a full disk leaves no half run" [ -z "$(find run -name '*.csv' -o -name '*.npz' -o -name '.sampling*')" ]
+  cd ..
+  umount full
+else
+  echo "skipped: no permission to mount a small file system"
+fi
+
+echo "$((checks - failed)) passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,131 @@
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "hastings/core/error.h"
+#include "hastings/io/files.h"
+#include "hastings/io/npz.h"
+#include "hastings/io/run_folder.h"
+#include "hastings/target/zoo.h"
+#include "support.h"
+
+namespace hastings {
+namespace {
+
+namespace fs = std::filesystem;
+
+class IoTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = (fs::temp_directory_path() / ("hastings-io-" + std::to_string(::getpid()))).string();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string folder_;
+};
+
+TEST_F(IoTest, AtomicFilesAreWholeOrNotThere) {
+  const std::string path = folder_ + "/f";
+  write_file(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("half of the new");
+  }
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+  write_file(path, std::string(3 << 20, 'x'));
+  EXPECT_EQ(read_file(path).size(), size_t{3} << 20);
+  EXPECT_THROW(write_file(folder_ + "/no/such/folder/f", ""), DataError);
+  EXPECT_THROW(read_file(folder_), DataError);
+}
+
+// /dev/full fails every write with "no space left on device", as a full disk does.
+TEST_F(IoTest, AFullDiskIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  fs::create_symlink("/dev/full", folder_ + "/f.tmp");
+  try {
+    write_file(folder_ + "/f", "content");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(fs::exists(folder_ + "/f"));
+}
+
+TEST_F(IoTest, NpzRoundTrip) {
+  Stream random(1, 0, Purpose::kExact);
+  const Tensor x = random.normal({2, 50, 3}), y = random.normal({7});
+  auto raw = [&](const std::string& name, const Tensor& t) {
+    std::ofstream(folder_ + "/" + name, std::ios::binary).write(static_cast<const char*>(t.data_ptr()), t.numel() * 8);
+    return folder_ + "/" + name;
+  };
+  write_npz(folder_ + "/a.npz", {{"x", {2, 50, 3}, {raw("x1", x[0].contiguous()), raw("x2", x[1].contiguous())}}, {"y", {7}, {raw("y", y)}}});
+  const auto back = read_npz(folder_ + "/a.npz");
+  EXPECT_TRUE(at::equal(back.at("x"), x));
+  EXPECT_TRUE(at::equal(back.at("y"), y));
+  EXPECT_THROW(read_npz(folder_ + "/none.npz"), DataError);
+  write_file(folder_ + "/bad.npz", "not a zip");
+  EXPECT_THROW(read_npz(folder_ + "/bad.npz"), DataError);
+  EXPECT_THROW(write_npz("/no/such/folder/a.npz", {{"y", {7}, {folder_ + "/y"}}}), DataError);
+}
+
+TEST_F(IoTest, RunFolderRoundTrip) {
+  const auto target = make_banana();
+  FitOptions options;
+  options.learn.max_iterations = 30;
+  options.flow.defensive = 0.05;
+  Observer silent;
+  const Fit fitted = fit(*target, options, silent);
+  const std::string run = folder_ + "/run";
+  save_fit(run, *target, options, fitted, false);
+  EXPECT_THROW(save_fit(run, *target, options, fitted, false), ConfigError);
+  EXPECT_TRUE(is_run(run));
+  EXPECT_EQ(stored_target(run), "banana");
+  const StoredFit stored = load_fit(run, 2);
+  Stream a(1, 0, Purpose::kProposal), b(1, 0, Purpose::kProposal);
+  EXPECT_TRUE(at::equal(fitted.proposal->sample(100, a).log_q, stored.proposal->sample(100, b).log_q));
+
+  SampleOptions sampling;
+  sampling.chains = 2;
+  sampling.draws = 700;
+  MemorySink memory(2, 700, 2);
+  sample(*target, *stored.proposal, sampling, memory, silent);
+  {
+    RunWriter writer(run, *target, sampling);
+    const SampleReport report = sample(*target, *stored.proposal, sampling, writer, silent);
+    EXPECT_TRUE(at::equal(writer.column(1), memory.draws.select(2, 1)));
+    const RunSummary summary = summarise_run(*target, *stored.proposal, sampling, report, writer, stored.learn_seconds);
+    EXPECT_FALSE(fs::exists(run + "/draws.npz"));  // nothing is visible before the end
+    writer.finish(report, summary);
+  }
+  const auto arrays = read_npz(run + "/draws.npz");
+  EXPECT_TRUE(at::equal(arrays.at("draws"), memory.draws));
+  EXPECT_TRUE(at::equal(arrays.at("lp"), memory.log_prob));
+  // The CSV holds the same numbers to the last bit.
+  std::ifstream csv(run + "/chain-2.csv");
+  std::string line;
+  int64_t row = -1;
+  while (std::getline(csv, line)) {
+    if (line[0] == '#') continue;
+    if (row < 0) {
+      EXPECT_EQ(line, "lp__,accept_stat__,log_weight__,x.1,x.2");
+    } else {
+      const auto comma = line.rfind(',');
+      EXPECT_EQ(std::stod(line.substr(comma + 1)), memory.draws[1][row][1].item<double>());
+    }
+    ++row;
+  }
+  EXPECT_EQ(row, 700);
+  EXPECT_EQ(load_summary(run)["chains"], 2);
+  for (const auto& entry : fs::directory_iterator(run)) EXPECT_EQ(entry.path().filename().string().find(".sampling"), std::string::npos);
+
+  write_file(run + "/proposal.pt", "garbage");
+  EXPECT_THROW(load_fit(run, 2), DataError);
+  write_file(run + "/config.json", "{");
+  EXPECT_THROW(stored_target(run), DataError);
+  EXPECT_THROW(load_summary(folder_ + "/none"), ConfigError);
+}
+
+}  // namespace
+}  // namespace hastings

@@ -1,0 +1,161 @@
+#include "hastings/learn/learner.h"
+
+#include "hastings/core/error.h"
+#include "hastings/sample/sampler.h"
+#include "hastings/target/logistic.h"
+#include "hastings/target/registry.h"
+#include "hastings/target/zoo.h"
+#include "support.h"
+
+namespace hastings {
+namespace {
+
+Observer silent;
+
+TEST(Climb, FindsTheModes) {
+  const auto gaussian = make_icg(20);
+  Stream random(1, 0, Purpose::kStart);
+  EXPECT_LT((climb(*gaussian, random.normal({8, 20})) / gaussian->truth().sd).abs().max().item<double>(), 1e-3);
+  const auto mixture = make_mog6();
+  const Tensor ends = climb(*mixture, random.normal({16, 2}) * 5);
+  EXPECT_LT((ends.norm(2, 1) - 5).abs().max().item<double>(), 1e-3);
+}
+
+TEST(Start, LaplaceIsExactForAGaussian) {
+  const Start start = find_start(*make_icg(), {}, silent);
+  EXPECT_EQ(start.method, "laplace");
+  EXPECT_GT(start.acceptance, 0.999);
+}
+
+TEST(Start, FindsAllModesOfMog6) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    StartOptions options;
+    options.seed = seed;
+    const Start start = find_start(*make_mog6(), options, silent);
+    EXPECT_EQ(start.modes, 6);
+    EXPECT_GT(start.acceptance, 0.98);
+    const Tensor share = at::bincount(make_mog6()->region_of(start.population), {}, 6).to(at::kDouble) / 4096.0;
+    EXPECT_LT((share - 1.0 / 6).abs().max().item<double>(), 0.06);
+  }
+}
+
+TEST(Start, BadStartsAreNamed) {
+  const auto nowhere = make_target("nowhere", 2, [](const Tensor& x) { return x.sum(1) * std::nan(""); });
+  EXPECT_THROW(find_start(*nowhere, {}, silent), NumericalError);
+  StartOptions options;
+  options.method = "guess";
+  EXPECT_THROW(find_start(*make_ring(), options, silent), ConfigError);
+}
+
+// A density that is finite only on a half plane: candidates beyond it are rejected and counted, learning goes on.
+TEST(Learn, SurvivesNonFiniteDensities) {
+  const auto half = make_target("half", 2, [](const Tensor& x) {
+    const Tensor value = x.square().sum(1) * -0.5;
+    return at::where(at::gt(x.select(1, 0), 0), value, at::full_like(value, -std::numeric_limits<double>::infinity()));
+  });
+  FitOptions options;
+  options.learn.max_iterations = 200;
+  const Fit fitted = fit(*half, options, silent);
+  EXPECT_GT(fitted.learning.non_finite, 0);
+  EXPECT_GT(fitted.learning.acceptance, 0.5);
+}
+
+TEST(Learn, RaisesTheAcceptanceRate) {
+  const auto target = make_banana();
+  for (const std::string objective : {"ar", "arlb"}) {
+    FitOptions options;
+    options.learn.objective = objective;
+    options.learn.max_iterations = 400;
+    const Fit fitted = fit(*target, options, silent);
+    EXPECT_GT(fitted.learning.acceptance, 0.75) << objective;
+    EXPECT_GT(fitted.learning.acceptance, fitted.start_acceptance + 0.2) << objective;
+    EXPECT_FALSE(fitted.learning.history.empty());
+  }
+}
+
+TEST(Learn, IsNeverWorseThanItsStart) {
+  FitOptions options;
+  options.learn.max_iterations = 100;
+  options.learn.learning_rate = 1.0;  // hopeless
+  options.flow.family = "spline";
+  const Fit fitted = fit(*make_gaussian(2), options, silent);
+  EXPECT_GT(fitted.learning.acceptance, 0.9);
+}
+
+TEST(Learn, StopsWhenAsked) {
+  class Stopper : public Observer {
+    bool should_stop() override { return ++asked_ > 20; }
+    int asked_ = 0;
+  } stopper;
+  EXPECT_THROW(fit(*make_ring(), {}, stopper), Interrupted);
+  FitOptions options;
+  options.learn.max_iterations = 0;
+  EXPECT_EQ(fit(*make_ring(), options, silent).learning.iterations, 0);
+}
+
+// The same numbers to the last bit with 1, 2 and 3 threads, in learning and in sampling.
+TEST(Threads, DoNotMatter) {
+  const auto target = make_logistic_simulated();
+  std::vector<std::map<std::string, Tensor>> states;
+  std::vector<Tensor> draws;
+  for (const int threads : {1, 2, 3}) {
+    FitOptions options;
+    options.learn.max_iterations = 60;
+    options.learn.threads = threads;
+    options.flow.family = "coupling";
+    const Fit fitted = fit(*target, options, silent);
+    states.push_back(fitted.proposal->state());
+    SampleOptions sampling;
+    sampling.threads = threads;
+    sampling.chains = 3;
+    MemorySink sink(3, 1000, target->dim());
+    sample(*target, *fitted.proposal, sampling, sink, silent);
+    draws.push_back(sink.draws);
+  }
+  for (size_t i = 1; i < states.size(); ++i) {
+    for (const auto& [name, tensor] : states[0]) EXPECT_TRUE(at::equal(tensor, states[i].at(name))) << name;
+    EXPECT_TRUE(at::equal(draws[0], draws[i]));
+  }
+}
+
+TEST(Sampling, ChainsAreFunctionsOfSeedAndNumber) {
+  const auto target = make_ring();
+  FitOptions options;
+  options.learn.max_iterations = 10;
+  const Fit fitted = fit(*target, options, silent);
+  auto run = [&](int chains, int64_t n, int64_t warmup, int64_t thin, uint64_t seed, const std::string& local = "none") {
+    SampleOptions o;
+    o.chains = chains;
+    o.draws = n;
+    o.warmup = warmup;
+    o.thin = thin;
+    o.seed = seed;
+    o.local_moves = local;
+    MemorySink sink(chains, n, 2);
+    sample(*target, *fitted.proposal, o, sink, silent);
+    return sink.draws;
+  };
+  const Tensor base = run(2, 1200, 0, 1, 1);
+  EXPECT_TRUE(at::equal(run(4, 1200, 0, 1, 1).narrow(0, 0, 2), base));         // more chains leave the first as they are
+  EXPECT_TRUE(at::equal(run(2, 700, 0, 1, 1), base.narrow(1, 0, 700)));        // fewer draws are a prefix
+  EXPECT_TRUE(at::equal(run(2, 700, 500, 1, 1), base.narrow(1, 500, 700)));    // warm-up drops the first
+  EXPECT_TRUE(at::equal(run(2, 400, 0, 3, 1), base.slice(1, 2, 1200, 3)));     // thinning keeps every third
+  EXPECT_TRUE(at::equal(run(2, 300, 300, 3, 1), base.slice(1, 302, 1200, 3).narrow(1, 0, 300)));
+  EXPECT_FALSE(at::equal(run(2, 1200, 0, 1, 2), base));
+  for (const std::string local : {"rw", "mala", "hmc", "mixture"}) {
+    EXPECT_TRUE(at::equal(run(3, 600, 0, 1, 1, local).narrow(0, 0, 2), run(2, 600, 0, 1, 1, local))) << local;
+  }
+}
+
+TEST(Sampling, OptionsAreChecked) {
+  for (const auto& spoil : std::vector<std::function<void(SampleOptions&)>>{
+           [](auto& o) { o.draws = 0; }, [](auto& o) { o.chains = 0; }, [](auto& o) { o.thin = 0; }, [](auto& o) { o.warmup = -1; },
+           [](auto& o) { o.local_moves = "nuts"; }, [](auto& o) { o.local_fraction = 1.5; }, [](auto& o) { o.threads = -1; }}) {
+    SampleOptions o;
+    spoil(o);
+    EXPECT_THROW(o.validate(), ConfigError);
+  }
+}
+
+}  // namespace
+}  // namespace hastings

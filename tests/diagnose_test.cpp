@@ -153,6 +153,14 @@ TEST(Weights, EvidenceWithItsError) {
   EXPECT_NEAR(log_evidence(half).log_z, e.log_z - std::log(2), 1e-9);
 }
 
+// p = N(0, 1), q = N(m, 1): the symmetric KL is m^2.
+TEST(Weights, SymmetricKl) {
+  Stream random(3, 0, Purpose::kExact);
+  const double m = 0.5;
+  const Tensor y = random.normal({200000}) + m, w = ((y - m).square() - y.square()) / 2;
+  EXPECT_NEAR(symmetric_kl({w.data_ptr<double>(), 200000}), m * m, 0.01);
+}
+
 std::unique_ptr<Proposal> gaussian(double mean, double sd) {
   FlowSpec spec;
   spec.family = "gaussian";
@@ -212,6 +220,9 @@ TEST(Verdict, SaysWhatIsWrong) {
   bad = s;
   bad.longest_run = 400;
   EXPECT_TRUE(says(bad, "stayed"));
+  bad = s;
+  bad.learned_acceptance = 0.5;
+  EXPECT_TRUE(says(bad, "never reach"));
   bad = s;
   bad.pairs_not_met = 3;
   EXPECT_TRUE(says(bad, "meet"));

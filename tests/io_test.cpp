@@ -95,7 +95,7 @@ TEST_F(IoTest, RunFolderRoundTrip) {
     RunWriter writer(run, *target, sampling);
     const SampleReport report = sample(*target, *stored.proposal, sampling, writer, silent);
     EXPECT_TRUE(at::equal(writer.column(1), memory.draws.select(2, 1)));
-    const RunSummary summary = summarise_run(*target, *stored.proposal, sampling, report, writer, stored.learn_seconds);
+    const RunSummary summary = summarise_run(*target, sampling, report, writer, stored);
     EXPECT_FALSE(fs::exists(run + "/draws.npz"));  // nothing is visible before the end
     writer.finish(report, summary);
   }

@@ -124,7 +124,7 @@ int sample_command(const RunOptions& options) {
   RunWriter writer(folder, *target, options.sample);
   const SampleReport report = sample(*target, *stored.proposal, options.sample, writer, progress);
   progress.done();
-  const RunSummary summary = summarise_run(*target, *stored.proposal, options.sample, report, writer, stored.learn_seconds);
+  const RunSummary summary = summarise_run(*target, options.sample, report, writer, stored);
   writer.finish(report, summary);
   json full = load_summary(folder);
   if (options.common.json) {

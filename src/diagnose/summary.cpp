@@ -67,6 +67,9 @@ void judge(RunSummary& s) {
                             s.min_ess_bulk, s.min_ess_tail));
   }
   if (s.acceptance < 0.1) v.push_back(fmt::format("Only {:.1f} % of the candidates are accepted: the proposal does not fit; learn longer, or add --local-moves.", 100 * s.acceptance));
+  if (s.learned_acceptance > 0 && s.acceptance > s.learned_acceptance + 0.1) {
+    v.push_back(fmt::format("The chains accept {:.2f}, but learning saw {:.2f}: there are points they never reach, perhaps whole modes; learn longer, or try --init anneal.", s.acceptance, s.learned_acceptance));
+  }
   if (s.pareto_k > 0.7) {
     v.push_back(fmt::format("Pareto k of the weights is {:.2f} (above 0.7): the proposal's tail is too light somewhere; try --defensive 0.05, or --local-moves.", s.pareto_k));
   }

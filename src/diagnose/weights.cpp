@@ -61,6 +61,21 @@ Evidence log_evidence(std::span<const double> log_weights) {
   return {top + std::log(mean), std::sqrt(variance / n) / mean, sum * sum / (n * square)};
 }
 
+double symmetric_kl(std::span<const double> log_weights) {
+  double top = -kInfinity;
+  for (const double w : log_weights) top = std::isfinite(w) ? std::max(top, w) : top;
+  double weight = 0, weighted = 0, plain = 0, count = 0;
+  for (const double w : log_weights) {
+    if (!std::isfinite(w)) continue;
+    const double v = std::exp(w - top);
+    weight += v;
+    weighted += v * w;
+    plain += w;
+    count += 1;
+  }
+  return count > 0 ? weighted / weight - plain / count : kInfinity;
+}
+
 double pareto_k(std::span<const double> log_weights) {
   std::vector<double> w;
   for (const double value : log_weights) w.push_back(std::isfinite(value) ? value : -kInfinity);

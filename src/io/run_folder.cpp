@@ -124,6 +124,7 @@ StoredFit load_fit(const std::string& folder, int64_t dim) {
     const json config = json::parse(stored.config);
     stored.target = config.at("target");
     stored.learn_seconds = config.at("fit").at("seconds");
+    stored.learned_acceptance = config.at("fit").at("acceptance");
     const c10::IValue value = torch::jit::pickle_load({bytes.begin(), bytes.end()});
     const auto& fields = value.toTupleRef().elements();
     stored.flow = json::parse(fields.at(0).toStringRef()).get<FlowSpec>();

@@ -34,19 +34,20 @@ void to_json(json& j, const RunSummary& s) {
        {"acceptance_lower_bound", number(s.acceptance_bound)}, {"log_evidence", number(s.log_z)},
        {"log_evidence_error", number(s.log_z_error)}, {"pareto_k", number(s.pareto_k)}, {"weight_share", number(s.weight_share)},
        {"longest_run", s.longest_run}, {"non_finite", s.non_finite}, {"proposed", s.proposed},
-       {"learn_seconds", number(s.learn_seconds)}, {"sample_seconds", number(s.sample_seconds)},
+       {"learned_acceptance", number(s.learned_acceptance)}, {"learn_seconds", number(s.learn_seconds)}, {"sample_seconds", number(s.sample_seconds)},
        {"min_ess_bulk", number(s.min_ess_bulk)}, {"min_ess_tail", number(s.min_ess_tail)}, {"max_rhat", number(s.max_rhat)},
        {"ess_per_second", number(s.ess_per_second)}, {"ess_per_second_with_learning", number(s.ess_per_second_with_learning)},
        {"mixing_steps", s.mixing_steps < 0 ? json(nullptr) : json(s.mixing_steps)}, {"pairs_not_met", s.pairs_not_met},
        {"good", s.good}, {"verdict", s.verdict}};
 }
 
-RunSummary summarise_run(const Target& target, const Proposal& proposal, const SampleOptions& options,
-                         const SampleReport& report, const RunWriter& writer, double learn_seconds) {
+RunSummary summarise_run(const Target& target, const SampleOptions& options, const SampleReport& report,
+                         const RunWriter& writer, const StoredFit& stored) {
   RunSummary s;
   s.chains = options.chains;
   s.draws = options.draws;
-  s.learn_seconds = learn_seconds;
+  s.learn_seconds = stored.learn_seconds;
+  s.learned_acceptance = options.local_moves == "none" ? stored.learned_acceptance : 0;
   s.sample_seconds = report.seconds;
   s.parameters = summarise_parameters(writer.names(), [&](int64_t i) { return writer.column(i); });
   acceptance_interval(writer.column(-2), s.acceptance, s.acceptance_low, s.acceptance_high);
@@ -63,15 +64,14 @@ RunSummary summarise_run(const Target& target, const Proposal& proposal, const S
     s.log_z_error = evidence.error;
     s.weight_share = evidence.share;
     s.pareto_k = pareto_k(weights);
-    const Tensor candidates = at::from_blob(weights.data(), {static_cast<int64_t>(weights.size())}, at::kDouble);
-    s.acceptance_bound = acceptance_lower_bound(evaluate(Objective::kArlb, candidates, writer.column(-3).view({-1})).symmetric_kl);
+    s.acceptance_bound = acceptance_lower_bound(symmetric_kl(weights));
   } else {
     s.log_z = s.log_z_error = s.weight_share = s.pareto_k = s.acceptance_bound = std::nan("");
   }
   if (options.local_moves == "none") {
     MeetingOptions meeting;
     meeting.seed = options.seed;
-    const Meeting times = meeting_times(target, proposal, meeting);
+    const Meeting times = meeting_times(target, *stored.proposal, meeting);
     s.mixing_steps = times.steps_for(0.01);
     s.pairs_not_met = times.not_met;
   }

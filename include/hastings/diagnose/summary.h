@@ -25,6 +25,7 @@ struct RunSummary {
   double pareto_k = 0;
   double weight_share = 0;         // effective share of the candidates
   int64_t longest_run = 0, non_finite = 0, proposed = 0;
+  double learned_acceptance = 0;   // as learning saw it, against the buffer's points; 0: not known
   double learn_seconds = 0, sample_seconds = 0;
   double min_ess_bulk = 0, min_ess_tail = 0, max_rhat = 0;
   double ess_per_second = 0;             // of sampling alone

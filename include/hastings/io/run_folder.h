@@ -25,7 +25,7 @@ struct StoredFit {
   std::string target;           // its name
   FlowSpec flow;                // as resolved
   std::unique_ptr<Proposal> proposal;
-  double learn_seconds = 0;
+  double learn_seconds = 0, learned_acceptance = 0;
   std::string config;           // config.json, as text
 };
 
@@ -63,8 +63,7 @@ class RunWriter final : public DrawSink {
 };
 
 // The summary of a finished sampling run: diagnosis of the stored draws and of the candidates' weights.
-RunSummary summarise_run(const Target& target, const Proposal& proposal, const SampleOptions& options,
-                         const SampleReport& report, const RunWriter& writer, double learn_seconds);
+RunSummary summarise_run(const Target& target, const SampleOptions& options, const SampleReport& report, const RunWriter& writer, const StoredFit& stored);
 
 nlohmann::json load_summary(const std::string& folder);
 

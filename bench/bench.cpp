@@ -1,5 +1,5 @@
-// Speed, as ratios within one run. "Plain" is the same network written plainly with LibTorch's tensor operations: masked
-// couplings, autograd for learning. One thread.
+// Speed, as ratios within one run. "Plain" is the same network written plainly with LibTorch's tensor operations:
+// masked couplings, autograd for learning. One thread.
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -70,7 +70,8 @@ struct PlainRealnvp {
 std::unique_ptr<FlowProposal> fresh(const std::string& family, int64_t dim) {
   FlowSpec spec;
   spec.family = family;
-  return make_flow_proposal(spec.resolved(dim), {at::zeros({dim}, at::kDouble), at::eye(dim, at::kDouble)}, GaussianMixture::standard(dim), 1);
+  return make_flow_proposal(spec.resolved(dim), {at::zeros({dim}, at::kDouble), at::eye(dim, at::kDouble)},
+                            GaussianMixture::standard(dim), 1);
 }
 
 double seconds_of(const std::function<void()>& f) {
@@ -79,7 +80,8 @@ double seconds_of(const std::function<void()>& f) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void compare(benchmark::State& state, double items, const std::function<void()>& ours, const std::function<void()>& plain) {
+void compare(benchmark::State& state, double items, const std::function<void()>& ours,
+             const std::function<void()>& plain) {
   const SingleThreaded single;
   ours();
   plain();
@@ -101,12 +103,13 @@ void RealnvpCandidates(benchmark::State& state) {
   const auto proposal = fresh("realnvp", dim);
   const PlainRealnvp plain(dim, false);
   Stream stream(1, 0, Purpose::kProposal);
-  compare(state, kBlock, [&] { benchmark::DoNotOptimize(proposal->sample(kBlock, stream).log_q.data_ptr()); },
-          [&] {
-            const Tensor z = at::randn({kBlock, dim});
-            const auto [x, log_det] = plain.forward(z);
-            benchmark::DoNotOptimize((-0.5 * z.square().sum(1) - log_det).data_ptr());
-          });
+  compare(
+      state, kBlock, [&] { benchmark::DoNotOptimize(proposal->sample(kBlock, stream).log_q.data_ptr()); },
+      [&] {
+        const Tensor z = at::randn({kBlock, dim});
+        const auto [x, log_det] = plain.forward(z);
+        benchmark::DoNotOptimize((-0.5 * z.square().sum(1) - log_det).data_ptr());
+      });
 }
 BENCHMARK(RealnvpCandidates)->Arg(2)->Arg(25)->Unit(benchmark::kMicrosecond);
 
@@ -119,24 +122,26 @@ void RealnvpLearningStep(benchmark::State& state) {
   Stream stream(1, 0, Purpose::kProposal);
   const Tensor x = target->exact_draws(kBlock, stream), log_p = target->log_prob(x), x_float = x.to(at::kFloat);
   const auto pass = proposal->make_pass();
-  compare(state, 1,
-          [&] {
-            const Draws draws = proposal->draw(stream.normal({kBlock, 2}), *pass);
-            const Gradient g = log_prob_and_gradient(*target, draws.x);
-            const ObjectiveValue value = evaluate(Objective::kAr, g.log_prob - draws.log_q, log_p - proposal->score(x, *pass));
-            pass->clear_gradient();
-            proposal->draw_derivative(value.grad_candidate.unsqueeze(1) * g.gradient, -value.grad_candidate, *pass);
-            proposal->score_derivative(-value.grad_state, *pass);
-          },
-          [&] {
-            const at::AutoGradMode with_grad(true);
-            const Tensor z = at::randn({kBlock, 2});
-            const auto [y, log_det] = plain.forward(z);
-            const Tensor candidate = (y.norm(2, {1}) - 2).square() / -0.32 + 0.5 * z.square().sum(1) + log_det;
-            const Tensor w = log_p.to(at::kFloat) - plain.inverse_log_det(x_float);
-            const Tensor loss = -(candidate.unsqueeze(0) - w.unsqueeze(1)).clamp_max(0).exp().mean();
-            benchmark::DoNotOptimize(torch::autograd::grad({loss}, parameters));
-          });
+  compare(
+      state, 1,
+      [&] {
+        const Draws draws = proposal->draw(stream.normal({kBlock, 2}), *pass);
+        const Gradient g = log_prob_and_gradient(*target, draws.x);
+        const ObjectiveValue value =
+            evaluate(Objective::kAr, g.log_prob - draws.log_q, log_p - proposal->score(x, *pass));
+        pass->clear_gradient();
+        proposal->draw_derivative(value.grad_candidate.unsqueeze(1) * g.gradient, -value.grad_candidate, *pass);
+        proposal->score_derivative(-value.grad_state, *pass);
+      },
+      [&] {
+        const at::AutoGradMode with_grad(true);
+        const Tensor z = at::randn({kBlock, 2});
+        const auto [y, log_det] = plain.forward(z);
+        const Tensor candidate = (y.norm(2, {1}) - 2).square() / -0.32 + 0.5 * z.square().sum(1) + log_det;
+        const Tensor w = log_p.to(at::kFloat) - plain.inverse_log_det(x_float);
+        const Tensor loss = -(candidate.unsqueeze(0) - w.unsqueeze(1)).clamp_max(0).exp().mean();
+        benchmark::DoNotOptimize(torch::autograd::grad({loss}, parameters));
+      });
 }
 BENCHMARK(RealnvpLearningStep)->Unit(benchmark::kMillisecond);
 
@@ -184,7 +189,8 @@ void ScanShareOfARun(benchmark::State& state) {
     ScanState chain{0, 1};
     ScanInfo info;
     scans += seconds_of([&] {
-      for (int i = 0; i < 21; ++i) scan({w.data_ptr<double>(), kBlock}, {u.data_ptr<double>(), kBlock}, chain, info, held, stat);
+      for (int i = 0; i < 21; ++i)
+        scan({w.data_ptr<double>(), kBlock}, {u.data_ptr<double>(), kBlock}, chain, info, held, stat);
     });
   }
   state.counters["scan_share"] = scans / run;

@@ -47,7 +47,9 @@ std::vector<Row> rows() {
 Truth truth_of(const Row& row, const Target& target, const json& posteriors) {
   if (row.target.rfind("logistic:", 0) != 0) return target.truth();
   const json& p = posteriors.at("datasets").at(row.name);
-  return {at::tensor(p.at("mean").get<std::vector<double>>(), at::kDouble), at::tensor(p.at("sd").get<std::vector<double>>(), at::kDouble), {}};
+  return {at::tensor(p.at("mean").get<std::vector<double>>(), at::kDouble),
+          at::tensor(p.at("sd").get<std::vector<double>>(), at::kDouble),
+          {}};
 }
 
 json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) {
@@ -84,10 +86,17 @@ json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) 
     ess = std::min(ess, paper_ess(column, truth.mean[j].item<double>(), truth.sd[j].item<double>()));
     bulk = std::min(bulk, bulk_ess(column));
   }
-  json cell = {{"ess", ess}, {"bulk_share", bulk / static_cast<double>(kChains * row.draws)}, {"acceptance", accepted / steps},
-               {"fit_seconds", learned.seconds}, {"iterations", learned.learning.iterations}, {"stopped", learned.learning.stopped},
-               {"start", learned.start_method}, {"start_acceptance", learned.start_acceptance}, {"family", learned.flow.family},
-               {"longest_run", longest}, {"draws_per_second", steps / report.seconds}};
+  json cell = {{"ess", ess},
+               {"bulk_share", bulk / static_cast<double>(kChains * row.draws)},
+               {"acceptance", accepted / steps},
+               {"fit_seconds", learned.seconds},
+               {"iterations", learned.learning.iterations},
+               {"stopped", learned.learning.stopped},
+               {"start", learned.start_method},
+               {"start_acceptance", learned.start_acceptance},
+               {"family", learned.flow.family},
+               {"longest_run", longest},
+               {"draws_per_second", steps / report.seconds}};
   if (const auto regions = target->regions()) {
     const Tensor region = target->region_of(flat).view({kChains, row.draws});
     double worst = 0;
@@ -103,8 +112,10 @@ json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) 
 
 std::string table(const std::vector<Row>& all, const std::string& config, int seeds, const std::string& cache) {
   const bool paper = config == "paper";
-  std::string text = "| target | published (AR) | wanted | ESS, mean | worst seed | acceptance | fit, s (longest) | draws/s | mode weights, worst error / s.e. | |\n"
-                     "|---|---|---|---|---|---|---|---|---|---|\n";
+  std::string text =
+      "| target | published (AR) | wanted | ESS, mean | worst seed | acceptance | fit, s (longest) | draws/s | mode "
+      "weights, worst error / s.e. | |\n"
+      "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const auto& row : all) {
     double ess = 0, worst = 1e300, acceptance = 0, seconds = 0, longest = 0, speed = 0, region = -1;
     int done = 0;
@@ -124,9 +135,10 @@ std::string table(const std::vector<Row>& all, const std::string& config, int se
     if (done == 0) continue;
     const double wanted = paper ? row.wanted_paper : row.wanted_default, mean = ess / done;
     const bool hit = mean >= wanted - 0.5 && region < 4;
-    text += fmt::format("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.3f} | {:.1f} ({:.1f}) | {:.0f} | {} | {}{} |\n", row.name, row.published, wanted,
-                        mean, worst, acceptance / done, seconds / done, longest, speed / done,
-                        region < 0 ? "" : fmt::format("{:.1f}", region), hit ? "" : "**miss**", done < seeds ? fmt::format(" {} seeds only", done) : "");
+    text += fmt::format("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.3f} | {:.1f} ({:.1f}) | {:.0f} | {} | {}{} |\n",
+                        row.name, row.published, wanted, mean, worst, acceptance / done, seconds / done, longest,
+                        speed / done, region < 0 ? "" : fmt::format("{:.1f}", region), hit ? "" : "**miss**",
+                        done < seeds ? fmt::format(" {} seeds only", done) : "");
   }
   return text;
 }
@@ -158,14 +170,17 @@ int main(int argc, char** argv) {
           try {
             const json cell = compute(row, name == "paper", static_cast<uint64_t>(seed), posteriors);
             write_file(path, cell.dump(2) + "\n");
-            fmt::print(stderr, "{} {} seed {}: ESS {:.0f}, acceptance {:.3f}, {:.1f} s\n", name, row.name, seed, cell["ess"].get<double>(),
-                       cell["acceptance"].get<double>(), cell["fit_seconds"].get<double>());
+            fmt::print(stderr, "{} {} seed {}: ESS {:.0f}, acceptance {:.3f}, {:.1f} s\n", name, row.name, seed,
+                       cell["ess"].get<double>(), cell["acceptance"].get<double>(), cell["fit_seconds"].get<double>());
           } catch (const DataError& error) {
             fmt::print(stderr, "{}: skipped: {}\n", row.name, error.what());
           }
         }
       }
-      fmt::print("\n{}\n\n{}", name == "paper" ? "With the paper's RealNVP (`--flow realnvp --objective ar`):" : "With default settings:", table(rows(), name, seeds, cache));
+      fmt::print(
+          "\n{}\n\n{}",
+          name == "paper" ? "With the paper's RealNVP (`--flow realnvp --objective ar`):" : "With default settings:",
+          table(rows(), name, seeds, cache));
     }
   } catch (const Error& error) {
     fmt::print(stderr, "results: {}\n", error.what());

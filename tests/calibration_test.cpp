@@ -1,5 +1,6 @@
 // Simulation-based calibration (Talts et al. 2018) of the logistic posterior: with parameters from the prior and data
-// from the parameters, the rank of the true value among posterior draws is uniform. A sampler that drops log q is caught.
+// from the parameters, the rank of the true value among posterior draws is uniform. A sampler that drops log q is
+// caught.
 #include <boost/math/distributions/chi_squared.hpp>
 
 #include "hastings/learn/learner.h"
@@ -17,7 +18,9 @@ class NoLogQ final : public Proposal {
   explicit NoLogQ(const Proposal& inner) : inner_(inner) {}
   int64_t dim() const override { return inner_.dim(); }
   int64_t noise_dim() const override { return inner_.noise_dim(); }
-  Draws from_noise(const Tensor& noise) const override { return {inner_.from_noise(noise).x, at::zeros({noise.size(0)}, at::kDouble)}; }
+  Draws from_noise(const Tensor& noise) const override {
+    return {inner_.from_noise(noise).x, at::zeros({noise.size(0)}, at::kDouble)};
+  }
   Tensor log_prob(const Tensor& x) const override { return at::zeros({x.size(0)}, at::kDouble); }
   std::map<std::string, Tensor> state() const override { return {}; }
   void load(const std::map<std::string, Tensor>&) override {}

@@ -1,6 +1,5 @@
 #include <ATen/core/PhiloxRNGEngine.h>
 
-
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
@@ -67,9 +66,9 @@ TEST(AcceptRule, NaNNeverAccepts) {
   EXPECT_FALSE(accept(kNaN, 1.0));
   EXPECT_FALSE(accept(std::log(0.5), log_ratio(kNaN, 0.0)));
   EXPECT_FALSE(accept(std::log(0.5), log_ratio(-kInf, 0.0)));
-  EXPECT_FALSE(accept(std::log(0.5), log_ratio(kInf, 0.0)));   // a trap nothing could leave
+  EXPECT_FALSE(accept(std::log(0.5), log_ratio(kInf, 0.0)));  // a trap nothing could leave
   EXPECT_FALSE(accept(std::log(0.5), log_ratio(-kInf, -kInf)));
-  EXPECT_TRUE(accept(std::log(0.5), log_ratio(0.0, -kInf)));   // anything finite beats the impossible
+  EXPECT_TRUE(accept(std::log(0.5), log_ratio(0.0, -kInf)));  // anything finite beats the impossible
   EXPECT_TRUE(accept(std::log(0.5), std::log(0.51)));
   EXPECT_FALSE(accept(std::log(0.5), std::log(0.49)));
   const Tensor r = log_ratio(test::doubles({kNaN, kInf, -kInf, 1.0}), test::doubles({0, 0, 0, 0}));
@@ -122,7 +121,8 @@ TEST(Scan, GoesOnFromBlockToBlock) {
     for (const size_t end : cuts) {
       std::vector<int64_t> held(end - begin);
       std::vector<double> stat(end - begin);
-      scan({w.data_ptr<double>() + begin, end - begin}, {u.data_ptr<double>() + begin, end - begin}, state, info, held, stat);
+      scan({w.data_ptr<double>() + begin, end - begin}, {u.data_ptr<double>() + begin, end - begin}, state, info, held,
+           stat);
       begin = end;
     }
     return std::tuple(state.log_weight, state.run, info.accepted, info.longest_run);
@@ -135,7 +135,11 @@ TEST(Parallel, RunsEveryTaskOnceAndPassesErrorsOn) {
     std::vector<std::atomic<int>> count(100);
     parallel_tasks(100, threads, [&](int64_t i) { ++count[static_cast<size_t>(i)]; });
     for (const auto& c : count) EXPECT_EQ(c, 1);
-    EXPECT_THROW(parallel_tasks(100, threads, [](int64_t i) { if (i == 50) throw DataError("x"); }), DataError);
+    EXPECT_THROW(parallel_tasks(100, threads,
+                                [](int64_t i) {
+                                  if (i == 50) throw DataError("x");
+                                }),
+                 DataError);
   }
 }
 

@@ -1,4 +1,5 @@
-// The diagnostics against figures of an independent tool (tests/reference, with how they were made), and against theory.
+// The diagnostics against figures of an independent tool (tests/reference, with how they were made), and against
+// theory.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -86,7 +87,8 @@ TEST(Diagnose, AgreesWithArviz) {
     auto check = [&](const char* name, double value, double tolerance = 1e-8) {
       const json& expected = c["expected"][name];
       if (expected.is_null()) return;
-      EXPECT_NEAR(value, expected.get<double>(), tolerance * std::fabs(expected.get<double>())) << c["name"] << " " << name;
+      EXPECT_NEAR(value, expected.get<double>(), tolerance * std::fabs(expected.get<double>()))
+          << c["name"] << " " << name;
       ++figures;
     };
     check("rhat_rank", rhat(x));
@@ -110,7 +112,8 @@ TEST(Diagnose, ParetoKAgreesWithArviz) {
     Generator g(c["seed"].get<uint64_t>());
     std::vector<double> w;
     for (int64_t i = 0; i < c["n"].get<int64_t>(); ++i) {
-      w.push_back(c["kind"] == "lw_normal" ? c["scale"].get<double>() * g.normal() : -std::log(g.uniform()) * c["scale"].get<double>());
+      w.push_back(c["kind"] == "lw_normal" ? c["scale"].get<double>() * g.normal()
+                                           : -std::log(g.uniform()) * c["scale"].get<double>());
     }
     EXPECT_NEAR(pareto_k(w), c["expected"]["khat"].get<double>(), 1e-6) << c["name"];
   }
@@ -165,12 +168,13 @@ std::unique_ptr<Proposal> gaussian(double mean, double sd) {
   FlowSpec spec;
   spec.family = "gaussian";
   spec.precision = "double";
-  return make_flow_proposal(spec.resolved(1), {test::doubles({mean}), test::doubles({sd}).view({1, 1})}, GaussianMixture::standard(1), 1);
+  return make_flow_proposal(spec.resolved(1), {test::doubles({mean}), test::doubles({sd}).view({1, 1})},
+                            GaussianMixture::standard(1), 1);
 }
 
-// For q = p every candidate is accepted by both chains: they meet at once. For q = N(0, 1.5^2), p = N(0, 1), one chain at
-// x accepts with probability a(x); the pair meets with probability min over the two states, so P(no meeting) is at most
-// (1 - inf a)^t, and the bound decreases to zero.
+// For q = p every candidate is accepted by both chains: they meet at once. For q = N(0, 1.5^2), p = N(0, 1), one chain
+// at x accepts with probability a(x); the pair meets with probability min over the two states, so P(no meeting) is at
+// most (1 - inf a)^t, and the bound decreases to zero.
 TEST(Meeting, TimesAndBound) {
   const auto target = make_gaussian(1);
   const Meeting same = meeting_times(*target, *gaussian(0, 1), {});

@@ -39,11 +39,21 @@ std::vector<Case> cases() {
   return {
       {"affine_full", 4, [](auto& p, int64_t d) { return make_affine<double>(p, "l.", d, true); }},
       {"affine_diagonal", 3, [](auto& p, int64_t d) { return make_affine<double>(p, "l.", d, false); }},
-      {"rotation", 5, [](auto& p, int64_t d) { Stream r(1, 0, Purpose::kWeights); return make_rotation<double>(p, "l.", d, r); }},
+      {"rotation", 5,
+       [](auto& p, int64_t d) {
+         Stream r(1, 0, Purpose::kWeights);
+         return make_rotation<double>(p, "l.", d, r);
+       }},
       {"radial_2d", 2, [](auto& p, int64_t d) { return make_radial<double>(p, "l.", d, 9); }},
       {"radial_5d", 5, [](auto& p, int64_t d) { return make_radial<double>(p, "l.", d, 9); }},
-      {"marginal_1d", 1, [](auto& p, int64_t d) { return make_marginal_splines<double>(p, "l.", d, {8, 3.0}); }},
-      {"marginal_3d", 3, [](auto& p, int64_t d) { return make_marginal_splines<double>(p, "l.", d, {8, 3.0}); }},
+      {"marginal_1d", 1,
+       [](auto& p, int64_t d) {
+         return make_marginal_splines<double>(p, "l.", d, {8, 3.0});
+       }},
+      {"marginal_3d", 3,
+       [](auto& p, int64_t d) {
+         return make_marginal_splines<double>(p, "l.", d, {8, 3.0});
+       }},
       {"realnvp_thin_silu", 2, affine(false, options(Activation::kSilu, {16}, true))},
       {"realnvp_thin_tanh_swapped", 2, affine(true, options(Activation::kTanh, {16}, true))},
       {"realnvp_thin_wide_input", 7, affine(false, options(Activation::kSilu, {6}, true))},
@@ -64,7 +74,8 @@ class LayerTest : public ::testing::TestWithParam<Case> {
     for (const auto& slot : parameters_.slots) {
       if (!slot.trainable) continue;
       const Tensor z = random.normal({slot.size}) * 0.2;
-      for (int64_t i = 0; i < slot.size; ++i) parameters_.values[static_cast<size_t>(slot.offset + i)] += z[i].item<double>();
+      for (int64_t i = 0; i < slot.size; ++i)
+        parameters_.values[static_cast<size_t>(slot.offset + i)] += z[i].item<double>();
     }
     x_ = (random.normal({GetParam().dim, kPoints}) * 1.2).contiguous();
   }
@@ -76,7 +87,8 @@ class LayerTest : public ::testing::TestWithParam<Case> {
     Result r{x.clone(), at::zeros({x.size(1)}, at::kDouble)};
     Workspace<double> work;
     auto call = inverse ? &Layer<double>::inverse : &Layer<double>::forward;
-    (layer_.get()->*call)(params.data(), r.value.data_ptr<double>(), r.log_det.data_ptr<double>(), x.size(1), work, false);
+    (layer_.get()->*call)(params.data(), r.value.data_ptr<double>(), r.log_det.data_ptr<double>(), x.size(1), work,
+                          false);
     EXPECT_EQ(work.depth(), 0);
     return r;
   }
@@ -102,7 +114,8 @@ TEST_P(LayerTest, LogDetIsThatOfTheJacobian) {
     Tensor up = x_.clone(), down = x_.clone();
     up[j] += h;
     down[j] -= h;
-    columns.push_back((run(up, false, parameters_.values).value - run(down, false, parameters_.values).value) / (2 * h));
+    columns.push_back((run(up, false, parameters_.values).value - run(down, false, parameters_.values).value) /
+                      (2 * h));
   }
   const Tensor jacobian = at::stack(columns, 1).permute({2, 0, 1}).contiguous();  // [points, out, in]
   EXPECT_LT(test::gap(std::get<1>(at::linalg_slogdet(jacobian)), here.log_det), 1e-5);
@@ -122,8 +135,10 @@ TEST_P(LayerTest, DerivativesAgreeWithDifferences) {
     std::vector<double> grad_params(parameters_.values.size(), 0.0);
     auto up = inverse ? &Layer<double>::inverse : &Layer<double>::forward;
     auto down = inverse ? &Layer<double>::inverse_derivative : &Layer<double>::forward_derivative;
-    (layer_.get()->*up)(parameters_.values.data(), value.data_ptr<double>(), log_det.data_ptr<double>(), kPoints, work, true);
-    (layer_.get()->*down)(parameters_.values.data(), grad.data_ptr<double>(), gl.data_ptr<double>(), kPoints, work, grad_params.data());
+    (layer_.get()->*up)(parameters_.values.data(), value.data_ptr<double>(), log_det.data_ptr<double>(), kPoints, work,
+                        true);
+    (layer_.get()->*down)(parameters_.values.data(), grad.data_ptr<double>(), gl.data_ptr<double>(), kPoints, work,
+                          grad_params.data());
     EXPECT_EQ(work.depth(), 0);
     const double h = 1e-6;
     for (int64_t k = 0; k < 40; ++k) {  // inputs
@@ -131,8 +146,10 @@ TEST_P(LayerTest, DerivativesAgreeWithDifferences) {
       Tensor above = x_.clone(), below = x_.clone();
       above[j][i] += h;
       below[j][i] -= h;
-      const double expected = (scalar(above, inverse, parameters_.values) - scalar(below, inverse, parameters_.values)) / (2 * h);
-      EXPECT_NEAR(grad[j][i].item<double>(), expected, 1e-4 * (1 + std::fabs(expected))) << (inverse ? "inverse" : "forward") << " input " << j;
+      const double expected =
+          (scalar(above, inverse, parameters_.values) - scalar(below, inverse, parameters_.values)) / (2 * h);
+      EXPECT_NEAR(grad[j][i].item<double>(), expected, 1e-4 * (1 + std::fabs(expected)))
+          << (inverse ? "inverse" : "forward") << " input " << j;
     }
     for (const auto& slot : parameters_.slots) {
       if (!slot.trainable) continue;
@@ -142,26 +159,30 @@ TEST_P(LayerTest, DerivativesAgreeWithDifferences) {
         above[at] += h;
         below[at] -= h;
         const double expected = (scalar(x_, inverse, above) - scalar(x_, inverse, below)) / (2 * h);
-        EXPECT_NEAR(grad_params[at], expected, 1e-4 * (1 + std::fabs(expected))) << (inverse ? "inverse " : "forward ") << slot.name << " " << k;
+        EXPECT_NEAR(grad_params[at], expected, 1e-4 * (1 + std::fabs(expected)))
+            << (inverse ? "inverse " : "forward ") << slot.name << " " << k;
       }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LayerTest, ::testing::ValuesIn(cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, LayerTest, ::testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
 
 // The rectifier has kinks; its derivative is checked where the differences do not cross one.
 TEST(Mlp, RectifierDerivative) {
   Parameters<double> parameters;
   Stream random(1, 0, Purpose::kWeights);
-  const auto layer = make_affine_coupling<double>(parameters, "l.", 2, false, options(Activation::kRelu, {32}, true), random);
+  const auto layer =
+      make_affine_coupling<double>(parameters, "l.", 2, false, options(Activation::kRelu, {32}, true), random);
   for (auto& v : parameters.values) v += 0.1;
   Tensor x = random.normal({2, 16}), y = x.clone(), log_det = at::zeros({16}, at::kDouble);
   Workspace<double> work;
   layer->forward(parameters.values.data(), y.data_ptr<double>(), log_det.data_ptr<double>(), 16, work, true);
   Tensor grad = at::ones({2, 16}, at::kDouble), gl = at::ones({16}, at::kDouble);
   std::vector<double> grad_params(parameters.values.size(), 0.0);
-  layer->forward_derivative(parameters.values.data(), grad.data_ptr<double>(), gl.data_ptr<double>(), 16, work, grad_params.data());
+  layer->forward_derivative(parameters.values.data(), grad.data_ptr<double>(), gl.data_ptr<double>(), 16, work,
+                            grad_params.data());
   auto scalar = [&](const std::vector<double>& p) {
     Tensor v = x.clone(), l = at::zeros({16}, at::kDouble);
     layer->forward(p.data(), v.data_ptr<double>(), l.data_ptr<double>(), 16, work, false);
@@ -169,7 +190,11 @@ TEST(Mlp, RectifierDerivative) {
   };
   int checked = 0;
   for (size_t i = 0; i < parameters.values.size(); i += 3) {
-    auto at = [&](double h) { auto p = parameters.values; p[i] += h; return scalar(p); };
+    auto at = [&](double h) {
+      auto p = parameters.values;
+      p[i] += h;
+      return scalar(p);
+    };
     const double coarse = (at(1e-5) - at(-1e-5)) / 2e-5, fine = (at(1e-7) - at(-1e-7)) / 2e-7;
     if (std::fabs(coarse - fine) > 1e-5 * (1 + std::fabs(fine))) continue;  // a kink in between
     EXPECT_NEAR(grad_params[i], coarse, 1e-4 * (1 + std::fabs(coarse)));

@@ -60,7 +60,8 @@ TEST_F(IoTest, NpzRoundTrip) {
     std::ofstream(folder_ + "/" + name, std::ios::binary).write(static_cast<const char*>(t.data_ptr()), t.numel() * 8);
     return folder_ + "/" + name;
   };
-  write_npz(folder_ + "/a.npz", {{"x", {2, 50, 3}, {raw("x1", x[0].contiguous()), raw("x2", x[1].contiguous())}}, {"y", {7}, {raw("y", y)}}});
+  write_npz(folder_ + "/a.npz", {{"x", {2, 50, 3}, {raw("x1", x[0].contiguous()), raw("x2", x[1].contiguous())}},
+                                 {"y", {7}, {raw("y", y)}}});
   const auto back = read_npz(folder_ + "/a.npz");
   EXPECT_TRUE(at::equal(back.at("x"), x));
   EXPECT_TRUE(at::equal(back.at("y"), y));
@@ -118,7 +119,8 @@ TEST_F(IoTest, RunFolderRoundTrip) {
   }
   EXPECT_EQ(row, 700);
   EXPECT_EQ(load_summary(run)["chains"], 2);
-  for (const auto& entry : fs::directory_iterator(run)) EXPECT_EQ(entry.path().filename().string().find(".sampling"), std::string::npos);
+  for (const auto& entry : fs::directory_iterator(run))
+    EXPECT_EQ(entry.path().filename().string().find(".sampling"), std::string::npos);
 
   write_file(run + "/proposal.pt", "garbage");
   EXPECT_THROW(load_fit(run, 2), DataError);

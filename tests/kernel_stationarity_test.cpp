@@ -24,14 +24,16 @@ Density density_of(const Target& target) {
   };
 }
 
-// The largest z of first and second moments (of the bounded sin and cos too, which see the shape) against fresh exact draws.
+// The largest z of first and second moments (of the bounded sin and cos too, which see the shape) against fresh exact
+// draws.
 double departure(const Target& target, const Tensor& x) {
   Stream random(99, 0, Purpose::kExact);
   const Tensor exact = target.exact_draws(kChains * 4, random);
   double worst = 0;
   auto compare = [&](const std::function<Tensor(const Tensor&)>& f) {
     const Tensor a = f(x), b = f(exact);
-    const Tensor error = (a.var(0, true) / static_cast<double>(a.size(0)) + b.var(0, true) / static_cast<double>(b.size(0))).sqrt();
+    const Tensor error =
+        (a.var(0, true) / static_cast<double>(a.size(0)) + b.var(0, true) / static_cast<double>(b.size(0))).sqrt();
     worst = std::max(worst, ((a.mean(0) - b.mean(0)).abs() / error).max().item<double>());
   };
   compare([](const Tensor& t) { return t; });
@@ -46,7 +48,8 @@ Tensor run(const Target& target, const LocalKernel& kernel, uint64_t seed = 1) {
   const Density density = density_of(target);
   LocalState state = kernel.init(target.exact_draws(kChains, random), density);
   double moved = 0;
-  for (int i = 0; i < kSteps; ++i) moved += kernel.step(state, density, noise, uniforms).accepted.to(at::kDouble).mean().item<double>();
+  for (int i = 0; i < kSteps; ++i)
+    moved += kernel.step(state, density, noise, uniforms).accepted.to(at::kDouble).mean().item<double>();
   EXPECT_GT(moved / kSteps, 0.02);  // a kernel that never moves would pass everything
   return state.x;
 }
@@ -61,12 +64,20 @@ class Stationarity : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Target> target_ = find_target(GetParam());
 };
 
-TEST_P(Stationarity, RandomWalk) { EXPECT_LT(departure(*target_, run(*target_, *make_random_walk(factor_of(target_->dim()), 0.8))), kLimit); }
-TEST_P(Stationarity, Mala) { EXPECT_LT(departure(*target_, run(*target_, *make_mala(factor_of(target_->dim()), 0.35))), kLimit); }
-TEST_P(Stationarity, Hmc) { EXPECT_LT(departure(*target_, run(*target_, *make_hmc(factor_of(target_->dim()), 0.2, 5))), kLimit); }
+TEST_P(Stationarity, RandomWalk) {
+  EXPECT_LT(departure(*target_, run(*target_, *make_random_walk(factor_of(target_->dim()), 0.8))), kLimit);
+}
+TEST_P(Stationarity, Mala) {
+  EXPECT_LT(departure(*target_, run(*target_, *make_mala(factor_of(target_->dim()), 0.35))), kLimit);
+}
+TEST_P(Stationarity, Hmc) {
+  EXPECT_LT(departure(*target_, run(*target_, *make_hmc(factor_of(target_->dim()), 0.2, 5))), kLimit);
+}
 
 IndependentDraws wide_gaussian(int64_t d, double sd) {
-  auto log_prob = [=](const Tensor& x) { return x.square().sum(-1) * (-0.5 / (sd * sd)) - static_cast<double>(d) * std::log(sd * std::sqrt(2 * M_PI)); };
+  auto log_prob = [=](const Tensor& x) {
+    return x.square().sum(-1) * (-0.5 / (sd * sd)) - static_cast<double>(d) * std::log(sd * std::sqrt(2 * M_PI));
+  };
   return {[=](int64_t n, RowStreams noise) {
             const Tensor x = noise.normal(n, d) * sd;
             return std::pair<Tensor, Tensor>(x, log_prob(x));
@@ -76,14 +87,17 @@ IndependentDraws wide_gaussian(int64_t d, double sd) {
 
 TEST_P(Stationarity, RandomWalkMixture) {
   const int64_t d = target_->dim();
-  EXPECT_LT(departure(*target_, run(*target_, *make_random_walk_mixture(wide_gaussian(d, 2.5), 0.5, factor_of(d), 0.7))), kLimit);
+  EXPECT_LT(
+      departure(*target_, run(*target_, *make_random_walk_mixture(wide_gaussian(d, 2.5), 0.5, factor_of(d), 0.7))),
+      kLimit);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stationarity, ::testing::Values("gaussian:3", "ring", "mog", "toy"), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), ':', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, Stationarity, ::testing::Values("gaussian:3", "ring", "mog", "toy"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), ':', '_');
+                           return name;
+                         });
 
 // ---- Negative controls: each must be caught ------------------------------------------------------
 
@@ -150,7 +164,9 @@ TEST(NegativeControl, AdaptationLeftOnIsCaught) {
     const int64_t n = state.x.size(0);
     const Tensor centre = state.x * 0.5;
     const Tensor x = centre + 1.5 * noise.normal(n, 1);
-    auto log_q = [&](const Tensor& t) { return ((t - centre) / 1.5).square().sum(1) * -0.5; };  // the present centre both ways
+    auto log_q = [&](const Tensor& t) {
+      return ((t - centre) / 1.5).square().sum(1) * -0.5;
+    };  // the present centre both ways
     return metropolis_step(state, x, density(x, true), log_q(x), log_q(state.x), uniforms.uniform(n));
   });
   EXPECT_GT(departure(*target, run(*target, kernel)), kLimit);

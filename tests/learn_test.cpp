@@ -1,6 +1,5 @@
-#include "hastings/learn/learner.h"
-
 #include "hastings/core/error.h"
+#include "hastings/learn/learner.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/logistic.h"
 #include "hastings/target/registry.h"
@@ -123,7 +122,8 @@ TEST(Sampling, ChainsAreFunctionsOfSeedAndNumber) {
   FitOptions options;
   options.learn.max_iterations = 10;
   const Fit fitted = fit(*target, options, silent);
-  auto run = [&](int chains, int64_t n, int64_t warmup, int64_t thin, uint64_t seed, const std::string& local = "none") {
+  auto run = [&](int chains, int64_t n, int64_t warmup, int64_t thin, uint64_t seed,
+                 const std::string& local = "none") {
     SampleOptions o;
     o.chains = chains;
     o.draws = n;
@@ -136,10 +136,10 @@ TEST(Sampling, ChainsAreFunctionsOfSeedAndNumber) {
     return sink.draws;
   };
   const Tensor base = run(2, 1200, 0, 1, 1);
-  EXPECT_TRUE(at::equal(run(4, 1200, 0, 1, 1).narrow(0, 0, 2), base));         // more chains leave the first as they are
-  EXPECT_TRUE(at::equal(run(2, 700, 0, 1, 1), base.narrow(1, 0, 700)));        // fewer draws are a prefix
-  EXPECT_TRUE(at::equal(run(2, 700, 500, 1, 1), base.narrow(1, 500, 700)));    // warm-up drops the first
-  EXPECT_TRUE(at::equal(run(2, 400, 0, 3, 1), base.slice(1, 2, 1200, 3)));     // thinning keeps every third
+  EXPECT_TRUE(at::equal(run(4, 1200, 0, 1, 1).narrow(0, 0, 2), base));       // more chains leave the first as they are
+  EXPECT_TRUE(at::equal(run(2, 700, 0, 1, 1), base.narrow(1, 0, 700)));      // fewer draws are a prefix
+  EXPECT_TRUE(at::equal(run(2, 700, 500, 1, 1), base.narrow(1, 500, 700)));  // warm-up drops the first
+  EXPECT_TRUE(at::equal(run(2, 400, 0, 3, 1), base.slice(1, 2, 1200, 3)));   // thinning keeps every third
   EXPECT_TRUE(at::equal(run(2, 300, 300, 3, 1), base.slice(1, 302, 1200, 3).narrow(1, 0, 300)));
   EXPECT_FALSE(at::equal(run(2, 1200, 0, 1, 2), base));
   for (const std::string local : {"rw", "mala", "hmc", "mixture"}) {
@@ -149,8 +149,9 @@ TEST(Sampling, ChainsAreFunctionsOfSeedAndNumber) {
 
 TEST(Sampling, OptionsAreChecked) {
   for (const auto& spoil : std::vector<std::function<void(SampleOptions&)>>{
-           [](auto& o) { o.draws = 0; }, [](auto& o) { o.chains = 0; }, [](auto& o) { o.thin = 0; }, [](auto& o) { o.warmup = -1; },
-           [](auto& o) { o.local_moves = "nuts"; }, [](auto& o) { o.local_fraction = 1.5; }, [](auto& o) { o.threads = -1; }}) {
+           [](auto& o) { o.draws = 0; }, [](auto& o) { o.chains = 0; }, [](auto& o) { o.thin = 0; },
+           [](auto& o) { o.warmup = -1; }, [](auto& o) { o.local_moves = "nuts"; },
+           [](auto& o) { o.local_fraction = 1.5; }, [](auto& o) { o.threads = -1; }}) {
     SampleOptions o;
     spoil(o);
     EXPECT_THROW(o.validate(), ConfigError);

@@ -45,8 +45,10 @@ TEST(Objectives, GradientsAgreeWithDifferences) {
         Tensor up = (state ? s : c).clone(), down = up.clone();
         up[i] += 1e-6;
         down[i] -= 1e-6;
-        const double above = evaluate(o, state ? c : up, state ? up : s).loss, below = evaluate(o, state ? c : down, state ? down : s).loss;
-        EXPECT_NEAR((state ? value.grad_state : value.grad_candidate)[i].item<double>(), (above - below) / 2e-6, 1e-7) << to_string(o);
+        const double above = evaluate(o, state ? c : up, state ? up : s).loss,
+                     below = evaluate(o, state ? c : down, state ? down : s).loss;
+        EXPECT_NEAR((state ? value.grad_state : value.grad_candidate)[i].item<double>(), (above - below) / 2e-6, 1e-7)
+            << to_string(o);
       }
     }
   }
@@ -78,15 +80,16 @@ TEST(Objectives, GradientsOfTheShiftAreThoseOfTheClosedForms) {
   const int64_t n = 40000;
   Stream random(4, 0, Purpose::kExact);
   const Tensor x = random.normal({n}), z = random.normal({n});
-  // w(t) = (t - m)^2/2 - t^2/2 with candidate t = z + m: dw/dm total = 0*... candidate: w = z^2/2 - (z+m)^2/2, dw/dm = -(z + m);
-  // state: dw/dm = -(x - m).
+  // w(t) = (t - m)^2/2 - t^2/2 with candidate t = z + m: dw/dm total = 0*... candidate: w = z^2/2 - (z+m)^2/2, dw/dm =
+  // -(z + m); state: dw/dm = -(x - m).
   const Tensor candidate = z.square() / 2 - (z + m).square() / 2, state = (x - m).square() / 2 - x.square() / 2;
   auto slope = [&](Objective o) {
     const ObjectiveValue value = evaluate(o, candidate, state);
     return ((value.grad_candidate * -(z + m)).sum() + (value.grad_state * -(x - m)).sum()).item<double>();
   };
   EXPECT_NEAR(slope(Objective::kArlb), 2 * m, 4 * 2.0 / std::sqrt(static_cast<double>(n)));
-  EXPECT_NEAR(slope(Objective::kAr), std::exp(-m * m / 4) / std::sqrt(M_PI), 4 * 1.0 / std::sqrt(static_cast<double>(n)));
+  EXPECT_NEAR(slope(Objective::kAr), std::exp(-m * m / 4) / std::sqrt(M_PI),
+              4 * 1.0 / std::sqrt(static_cast<double>(n)));
 }
 
 // p = N(0, I_d), q = N(0, s^2 I_d), s > 1: AR = 2 I_{1/(1+s^2)}(d/2, d/2).

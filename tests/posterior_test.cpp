@@ -46,12 +46,15 @@ TEST_P(Posterior, MomentsAndEvidence) {
     EXPECT_LT(std::fabs(x.std(true).item<double>() - sd[static_cast<size_t>(j)]) / mcse_sd(x), 4.5) << j;
   }
   std::vector<double> weights;
-  for (const auto& chain : report.chains) weights.insert(weights.end(), chain.log_weights.begin(), chain.log_weights.end());
+  for (const auto& chain : report.chains)
+    weights.insert(weights.end(), chain.log_weights.begin(), chain.log_weights.end());
   const Evidence evidence = log_evidence(weights);
   EXPECT_LT(std::fabs(evidence.log_z - truth["log_z"].get<double>()), 4.5 * evidence.error + 5e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Posterior, ::testing::Values(std::pair("german", "german.data-numeric"), std::pair("heart", "heart.dat"), std::pair("australian", "australian.dat")),
+INSTANTIATE_TEST_SUITE_P(All, Posterior,
+                         ::testing::Values(std::pair("german", "german.data-numeric"), std::pair("heart", "heart.dat"),
+                                           std::pair("australian", "australian.dat")),
                          [](const auto& info) { return info.param.first; });
 
 TEST(PosteriorData, LibsvmAndPlainFilesAgree) {

@@ -12,14 +12,16 @@ Whitening some_whitening(int64_t d) {
 
 GaussianMixture some_mixture(int64_t d) {
   Stream random(6, 0, Purpose::kExact);
-  const Tensor factors = at::stack({at::eye(d, at::kDouble) * 0.5, at::eye(d, at::kDouble) + (random.normal({d, d}) * 0.2).tril(-1)});
+  const Tensor factors =
+      at::stack({at::eye(d, at::kDouble) * 0.5, at::eye(d, at::kDouble) + (random.normal({d, d}) * 0.2).tril(-1)});
   return {test::doubles({0.3, 0.7}).log(), random.normal({2, d}) * 2, factors};
 }
 
 std::unique_ptr<FlowProposal> disturbed(FlowSpec spec, int64_t d, bool mixture, double size = 0.03) {
   spec = spec.resolved(d);
   spec.base_components = mixture ? 2 : 1;
-  auto proposal = make_flow_proposal(spec, some_whitening(d), mixture ? some_mixture(d) : GaussianMixture::standard(d), 1);
+  auto proposal =
+      make_flow_proposal(spec, some_whitening(d), mixture ? some_mixture(d) : GaussianMixture::standard(d), 1);
   auto values = proposal->parameters();
   Stream random(7, 0, Purpose::kExact);
   for (const auto& slot : proposal->slots()) {
@@ -58,7 +60,8 @@ TEST_P(FamilyTest, DrawsCarryTheirOwnDensity) {
 TEST_P(FamilyTest, DerivativesAgreeWithDifferences) {
   const auto proposal = disturbed(spec("double"), dim(), mixture());
   Stream random(2, 0, Purpose::kProposal);
-  const Tensor noise = random.normal({40, proposal->noise_dim()}), x = proposal->from_noise(random.normal({40, proposal->noise_dim()})).x;
+  const Tensor noise = random.normal({40, proposal->noise_dim()}),
+               x = proposal->from_noise(random.normal({40, proposal->noise_dim()})).x;
   const Tensor gx = random.normal({40, dim()}), gq = random.normal({40}), gs = random.normal({40});
   const auto values = proposal->parameters();
   auto scalar = [&](const std::vector<double>& v) {
@@ -102,10 +105,12 @@ TEST_P(FamilyTest, StateRoundTrip) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyTest,
-                         ::testing::Combine(::testing::Values("spline", "coupling", "realnvp", "gaussian", "gaussian-diagonal"),
+                         ::testing::Combine(::testing::Values("spline", "coupling", "realnvp", "gaussian",
+                                                              "gaussian-diagonal"),
                                             ::testing::Values(2, 5), ::testing::Bool()),
                          [](const auto& info) {
-                           std::string name = std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param)) + (std::get<2>(info.param) ? "_mixture" : "");
+                           std::string name = std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param)) +
+                                              (std::get<2>(info.param) ? "_mixture" : "");
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
@@ -117,7 +122,8 @@ double integral_2d(const Proposal& q, double reach) {
   const Tensor grid = at::stack(at::meshgrid({axis, axis}, "ij"), -1).view({-1, 2});
   double sum = 0;
   for (int64_t begin = 0; begin < grid.size(0); begin += 100000) {
-    sum += q.log_prob(grid.narrow(0, begin, std::min<int64_t>(100000, grid.size(0) - begin))).exp().sum().item<double>();
+    sum +=
+        q.log_prob(grid.narrow(0, begin, std::min<int64_t>(100000, grid.size(0) - begin))).exp().sum().item<double>();
   }
   const double step = 2 * reach / static_cast<double>(n - 1);
   return sum * step * step;
@@ -138,8 +144,10 @@ TEST(Proposal, DefensiveMixtureIsExact) {
   spec.family = "gaussian";
   spec.precision = "double";
   std::unique_ptr<Proposal> inner = disturbed(spec, 1, false);
-  const auto q = make_defensive(disturbed(spec, 1, false), 0.2, {test::doubles({0.5}), test::doubles({2.0}).view({1, 1})});
-  // Density against its two parts, written out: t with 3 degrees of freedom has density 2 / (pi sqrt 3 s (1 + u^2/3)^2).
+  const auto q =
+      make_defensive(disturbed(spec, 1, false), 0.2, {test::doubles({0.5}), test::doubles({2.0}).view({1, 1})});
+  // Density against its two parts, written out: t with 3 degrees of freedom has density 2 / (pi sqrt 3 s (1 +
+  // u^2/3)^2).
   const Tensor x = at::linspace(-30, 30, 4001, at::kDouble).unsqueeze(1);
   const Tensor u = (x.squeeze(1) - 0.5) / 2.0;
   const Tensor t = 2.0 / (M_PI * std::sqrt(3.0) * 2.0 * (1 + u.square() / 3).square());

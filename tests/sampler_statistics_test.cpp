@@ -48,12 +48,15 @@ Errors errors_of(const Target& target, const Proposal& proposal, const SampleOpt
     const Tensor region = target.region_of(flat).view({options.chains, options.draws});
     for (int64_t k = 0; k < regions->weights.size(0); ++k) {
       const Tensor inside = at::eq(region, k).to(at::kDouble);
-      errors.regions = std::max(errors.regions, std::fabs(inside.mean().item<double>() - regions->weights[k].item<double>()) / mcse_mean(inside));
+      errors.regions =
+          std::max(errors.regions,
+                   std::fabs(inside.mean().item<double>() - regions->weights[k].item<double>()) / mcse_mean(inside));
     }
   }
   if (truth.log_z && options.local_moves != "mixture") {
     std::vector<double> weights;
-    for (const auto& chain : report.chains) weights.insert(weights.end(), chain.log_weights.begin(), chain.log_weights.end());
+    for (const auto& chain : report.chains)
+      weights.insert(weights.end(), chain.log_weights.begin(), chain.log_weights.end());
     const Evidence e = log_evidence(weights);
     errors.evidence = std::fabs(e.log_z - *truth.log_z) / std::max(e.error, 1e-7);
   }
@@ -75,7 +78,9 @@ TEST_P(SamplerTest, MomentsRegionsEvidence) {
   EXPECT_LT(errors.evidence, 4.5);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SamplerTest, ::testing::Values("ring", "mog2", "mog6", "ring5", "icg", "scg", "rough_well", "mog", "toy", "gaussian", "funnel", "banana"));
+INSTANTIATE_TEST_SUITE_P(All, SamplerTest,
+                         ::testing::Values("ring", "mog2", "mog6", "ring5", "icg", "scg", "rough_well", "mog", "toy",
+                                           "gaussian", "funnel", "banana"));
 
 TEST(SamplerLocalMoves, MomentsAreExact) {
   const auto target = make_mog();
@@ -130,12 +135,16 @@ TEST(ScanStationarity, ExactStartsStayExact) {
   const auto target = find_target("toy");
   FlowSpec spec;
   spec.family = "gaussian";
-  const auto proposal = make_flow_proposal(spec.resolved(1), {test::doubles({0.5}), test::doubles({2.0}).view({1, 1})}, GaussianMixture::standard(1), 1);
+  const auto proposal = make_flow_proposal(spec.resolved(1), {test::doubles({0.5}), test::doubles({2.0}).view({1, 1})},
+                                           GaussianMixture::standard(1), 1);
   for (const bool broken : {false, true}) {
     Stream random(8, 0, Purpose::kExact), noise(8, 0, Purpose::kProposal), uniforms(8, 0, Purpose::kAccept);
     const int64_t n = 40000;
     const Tensor start = target->exact_draws(n, random);
-    auto weight = [&](const Tensor& x) { return (target->log_prob(x) - (broken ? at::zeros({x.size(0)}, at::kDouble) : proposal->log_prob(x))).contiguous(); };
+    auto weight = [&](const Tensor& x) {
+      return (target->log_prob(x) - (broken ? at::zeros({x.size(0)}, at::kDouble) : proposal->log_prob(x)))
+          .contiguous();
+    };
     Tensor state = start.clone();
     const Tensor w = weight(start);
     for (int64_t i = 0; i < n; i += 1) {
@@ -157,8 +166,11 @@ TEST(ScanStationarity, ExactStartsStayExact) {
     const Truth truth = target->truth();
     const Tensor x = state.squeeze(1);
     const double mean = std::fabs(test::z_score(x, truth.mean[0].item<double>()));
-    const double second = std::fabs(test::z_score(x.square(), truth.sd[0].item<double>() * truth.sd[0].item<double>() + std::pow(truth.mean[0].item<double>(), 2)));
-    const double shape = std::fabs(test::z_score(at::lt(x, 0).to(at::kDouble), 0.5 * (0.5 * std::erfc(-2 / 0.5 / std::sqrt(2.0)) + 0.5 * std::erfc(2 / 0.7 / std::sqrt(2.0)))));
+    const double second = std::fabs(test::z_score(x.square(), truth.sd[0].item<double>() * truth.sd[0].item<double>() +
+                                                                  std::pow(truth.mean[0].item<double>(), 2)));
+    const double shape =
+        std::fabs(test::z_score(at::lt(x, 0).to(at::kDouble), 0.5 * (0.5 * std::erfc(-2 / 0.5 / std::sqrt(2.0)) +
+                                                                     0.5 * std::erfc(2 / 0.7 / std::sqrt(2.0)))));
     if (broken) {
       EXPECT_GT(std::max({mean, second, shape}), 4.5);
     } else {

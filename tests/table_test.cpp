@@ -25,13 +25,16 @@ class TableTest : public ::testing::Test {
     }
     return "no error";
   }
-  std::string path_ = (std::filesystem::temp_directory_path() / ("hastings-table-" + std::to_string(::getpid()))).string();
+  std::string path_ =
+      (std::filesystem::temp_directory_path() / ("hastings-table-" + std::to_string(::getpid()))).string();
 };
 
 TEST_F(TableTest, ReadsTheUsualForms) {
   const Tensor expected = test::doubles({1, 2, 3, -4, 5, 6.5}).view({3, 2});
-  for (const std::string text : {"1,2,0\n3,-4,1\n5,6.5,1\n", "1 2 0\n3 -4 1\n5 6.5 1\n", "  1\t2  0\r\n3 -4 1\r\n\r\n5 6.5 1", "a;b;y\n1;2;0\n3;-4;1\n5;6.5;1\n",
-                                 "\"a\",\"b\",\"y\"\n1,2,-1\n3,-4,+1\n5,6.5,1\n", "-1 1:1 2:2\n+1 1:3 2:-4\n+1 2:6.5 1:5\n", "# c\n1,2,1\n3,-4,2\n5,6.5,2\n"}) {
+  for (const std::string text :
+       {"1,2,0\n3,-4,1\n5,6.5,1\n", "1 2 0\n3 -4 1\n5 6.5 1\n", "  1\t2  0\r\n3 -4 1\r\n\r\n5 6.5 1",
+        "a;b;y\n1;2;0\n3;-4;1\n5;6.5;1\n", "\"a\",\"b\",\"y\"\n1,2,-1\n3,-4,+1\n5,6.5,1\n",
+        "-1 1:1 2:2\n+1 1:3 2:-4\n+1 2:6.5 1:5\n", "# c\n1,2,1\n3,-4,2\n5,6.5,2\n"}) {
     const LabelledTable table = read_labelled_table(write(text));
     EXPECT_TRUE(at::equal(table.features, expected)) << text;
     EXPECT_TRUE(at::equal(table.labels, test::doubles({0, 1, 1}))) << text;

@@ -7,8 +7,9 @@
 namespace hastings {
 namespace {
 
-const std::vector<std::string> kAll = {"ring", "mog2", "mog6", "ring5", "icg", "icg:7", "scg", "rough_well", "mog", "toy",
-                                       "gaussian", "gaussian:5", "funnel", "funnel:4", "banana", "logistic:simulated"};
+const std::vector<std::string> kAll = {
+    "ring", "mog2", "mog6",     "ring5",      "icg",    "icg:7",    "scg",    "rough_well",
+    "mog",  "toy",  "gaussian", "gaussian:5", "funnel", "funnel:4", "banana", "logistic:simulated"};
 
 class TargetTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -35,7 +36,8 @@ TEST_P(TargetTest, GradientAgreesWithDifferences) {
 
 TEST_P(TargetTest, RowAloneEqualsRowInBatch) {
   const Tensor x = points(17), all = target_->log_prob(x);
-  for (int64_t i = 0; i < 17; ++i) EXPECT_NEAR(target_->log_prob(x.narrow(0, i, 1)).item<double>(), all[i].item<double>(), 1e-9);
+  for (int64_t i = 0; i < 17; ++i)
+    EXPECT_NEAR(target_->log_prob(x.narrow(0, i, 1)).item<double>(), all[i].item<double>(), 1e-9);
 }
 
 TEST_P(TargetTest, NonFinitePointsAreNotAccepted) {
@@ -91,7 +93,8 @@ TEST_P(TargetTest, LogZ) {
 
 INSTANTIATE_TEST_SUITE_P(All, TargetTest, ::testing::ValuesIn(kAll), [](const auto& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 });
 
@@ -122,7 +125,8 @@ TEST(Logistic, IsTheSumWrittenOut) {
   const Tensor theta = random.normal({9, 4}) * 3;
   const Tensor design = at::cat({standardised(table.features), at::ones({1301, 1}, at::kDouble)}, 1);
   const Tensor logit = at::matmul(theta, design.t());
-  const Tensor expected = (table.labels * logit - at::softplus(logit)).sum(1) - 0.5 * theta.square().sum(1) - 2 * std::log(2 * M_PI);
+  const Tensor expected =
+      (table.labels * logit - at::softplus(logit)).sum(1) - 0.5 * theta.square().sum(1) - 2 * std::log(2 * M_PI);
   EXPECT_LT(((target->log_prob(theta) - expected) / expected).abs().max().item<double>(), 1e-11);
   // Extreme parameters stay finite and exact.
   const Tensor huge = theta * 1e4;

@@ -31,21 +31,23 @@ void print_table(const json& s) {
   };
   size_t width = 9;
   for (const auto& p : s["parameters"]) width = std::max(width, p["name"].get<std::string>().size());
-  fmt::print("{:{}}  {:>10} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>9} {:>9} {:>7}\n", "parameter", width, "Mean", "MCSE", "StdDev",
-             "MAD", "5%", "50%", "95%", "ESS_bulk", "ESS_tail", "R_hat");
+  fmt::print("{:{}}  {:>10} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>9} {:>9} {:>7}\n", "parameter", width, "Mean",
+             "MCSE", "StdDev", "MAD", "5%", "50%", "95%", "ESS_bulk", "ESS_tail", "R_hat");
   for (const auto& p : s["parameters"]) {
-    fmt::print("{:{}}  {:>10} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>9} {:>9} {:>7}\n", p["name"].get<std::string>(), width,
-               cell(p["mean"], "{:.4g}"), cell(p["mcse"], "{:.2g}"), cell(p["sd"], "{:.4g}"), cell(p["mad"], "{:.4g}"),
-               cell(p["q5"], "{:.4g}"), cell(p["q50"], "{:.4g}"), cell(p["q95"], "{:.4g}"), cell(p["ess_bulk"], "{:.0f}"),
-               cell(p["ess_tail"], "{:.0f}"), cell(p["rhat"], "{:.4f}"));
+    fmt::print("{:{}}  {:>10} {:>9} {:>9} {:>9} {:>10} {:>10} {:>10} {:>9} {:>9} {:>7}\n", p["name"].get<std::string>(),
+               width, cell(p["mean"], "{:.4g}"), cell(p["mcse"], "{:.2g}"), cell(p["sd"], "{:.4g}"),
+               cell(p["mad"], "{:.4g}"), cell(p["q5"], "{:.4g}"), cell(p["q50"], "{:.4g}"), cell(p["q95"], "{:.4g}"),
+               cell(p["ess_bulk"], "{:.0f}"), cell(p["ess_tail"], "{:.0f}"), cell(p["rhat"], "{:.4f}"));
   }
   auto value = [&](const char* key, const char* format) { return cell(s[key], format); };
   fmt::print("\n{} chains of {} draws. Acceptance {} (95 % interval {} to {}; lower bound from the symmetric KL {}).\n",
              s["chains"].get<int64_t>(), s["draws"].get<int64_t>(), value("acceptance", "{:.4f}"),
-             cell(s["acceptance_interval"][0], "{:.4f}"), cell(s["acceptance_interval"][1], "{:.4f}"), value("acceptance_lower_bound", "{:.3f}"));
+             cell(s["acceptance_interval"][0], "{:.4f}"), cell(s["acceptance_interval"][1], "{:.4f}"),
+             value("acceptance_lower_bound", "{:.3f}"));
   fmt::print("log evidence {} ± {}, Pareto k {}, longest stay {} steps", value("log_evidence", "{:.4f}"),
              value("log_evidence_error", "{:.2g}"), value("pareto_k", "{:.2f}"), s["longest_run"].get<int64_t>());
-  if (!s["mixing_steps"].is_null()) fmt::print(", within 0.01 of stationarity after {} steps (coupled chains)", s["mixing_steps"].get<int64_t>());
+  if (!s["mixing_steps"].is_null())
+    fmt::print(", within 0.01 of stationarity after {} steps (coupled chains)", s["mixing_steps"].get<int64_t>());
   fmt::print(".\nLearning {} s, sampling {} s; {} effective draws a second while sampling, {} with learning.\n",
              value("learn_seconds", "{:.2f}"), value("sample_seconds", "{:.3g}"), value("ess_per_second", "{:.0f}"),
              value("ess_per_second_with_learning", "{:.0f}"));
@@ -57,7 +59,8 @@ std::string folder_of(const RunOptions& options) {
 }
 
 // Learns, and stores the fit.
-void fit_into(const std::string& folder, const Target& target, const RunOptions& options, Progress& progress, bool tell) {
+void fit_into(const std::string& folder, const Target& target, const RunOptions& options, Progress& progress,
+              bool tell) {
   if (is_run(folder) && !options.overwrite) {
     throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
   }
@@ -67,12 +70,19 @@ void fit_into(const std::string& folder, const Target& target, const RunOptions&
   save_fit(folder, target, options.fit, result, true);
   if (!tell) return;
   if (options.common.json) {
-    fmt::print("{}\n", json{{"run", folder}, {"target", target.name()}, {"acceptance", result.learning.acceptance},
-                            {"acceptance_lower_bound", result.learning.acceptance_bound}, {"start", result.start_method},
-                            {"iterations", result.learning.iterations}, {"stopped", result.learning.stopped}, {"seconds", result.seconds}}.dump(2));
+    fmt::print("{}\n", json{{"run", folder},
+                            {"target", target.name()},
+                            {"acceptance", result.learning.acceptance},
+                            {"acceptance_lower_bound", result.learning.acceptance_bound},
+                            {"start", result.start_method},
+                            {"iterations", result.learning.iterations},
+                            {"stopped", result.learning.stopped},
+                            {"seconds", result.seconds}}
+                           .dump(2));
   } else {
-    fmt::print("Learned a proposal for {} in {:.1f} s and {} steps ({}): acceptance {:.3f}.\nRun folder: {}\n", target.name(),
-               result.seconds, result.learning.iterations, result.learning.stopped, result.learning.acceptance, folder);
+    fmt::print("Learned a proposal for {} in {:.1f} s and {} steps ({}): acceptance {:.3f}.\nRun folder: {}\n",
+               target.name(), result.seconds, result.learning.iterations, result.learning.stopped,
+               result.learning.acceptance, folder);
   }
 }
 
@@ -114,13 +124,15 @@ int sample_command(const RunOptions& options) {
     if (!is_run(folder) || options.overwrite) {
       fit_into(folder, *target, options, progress, false);
     } else if (stored_target(folder) != target->name()) {
-      throw ConfigError(fmt::format("{}: is a run of target {}, not of {}; use another --output", folder, stored_target(folder), target->name()));
+      throw ConfigError(fmt::format("{}: is a run of target {}, not of {}; use another --output", folder,
+                                    stored_target(folder), target->name()));
     } else if (!options.common.quiet && !options.common.json) {
       fmt::print("Using the proposal learned in {} (--overwrite learns anew).\n", folder);
     }
   }
   const StoredFit stored = load_fit(folder, target->dim());
-  if (stored.target != target->name()) throw ConfigError(fmt::format("{}: is a run of target {}, not of {}", folder, stored.target, target->name()));
+  if (stored.target != target->name())
+    throw ConfigError(fmt::format("{}: is a run of target {}, not of {}", folder, stored.target, target->name()));
   RunWriter writer(folder, *target, options.sample);
   const SampleReport report = sample(*target, *stored.proposal, options.sample, writer, progress);
   progress.done();

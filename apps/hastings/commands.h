@@ -14,8 +14,8 @@ struct Common {
 };
 
 struct RunOptions {
-  std::string target;     // a target, or (sample, summary) the folder of a run
-  std::string output;     // folder; empty: runs/TARGET
+  std::string target;  // a target, or (sample, summary) the folder of a run
+  std::string output;  // folder; empty: runs/TARGET
   bool overwrite = false;
   FitOptions fit;
   SampleOptions sample;

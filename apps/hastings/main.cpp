@@ -17,29 +17,67 @@ void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow) {
   auto& spec = o.fit.flow;
   auto& start = o.fit.start;
   auto& learn = o.fit.learn;
-  command.add_option("--objective", learn.objective, "What to learn by: ar (acceptance rate), arlb (its lower bound), vi (reverse KL)")->capture_default_str()->group("Learning");
-  command.add_option("--flow", flow, "Proposal: auto, spline, coupling, realnvp (the paper's), gaussian, gaussian-diagonal")->capture_default_str()->group("Learning");
-  command.add_option("--init", start.method, "Start: auto, laplace (modes and curvatures), anneal (tempering), none")->capture_default_str()->group("Learning");
-  command.add_option("--start-scale", start.scale, "Spread of the first points (0: the target's own)")->capture_default_str()->group("Learning");
-  command.add_option("--max-iterations", learn.max_iterations, "Most learning steps")->capture_default_str()->group("Learning");
-  command.add_option("--max-seconds", learn.max_seconds, "Most seconds of learning (0: no limit)")->capture_default_str()->group("Learning");
-  command.add_option("--target-acceptance", learn.target_acceptance, "Stop learning at this acceptance rate (0: chosen by the flow)")->capture_default_str()->group("Learning");
-  command.add_option("--learning-rate", learn.learning_rate, "Adam's first step size (0: chosen by the flow)")->capture_default_str()->group("Learning");
-  command.add_option("--batch", learn.batch, "Candidates a learning step (0: chosen by the flow)")->capture_default_str()->group("Learning");
-  command.add_option("--couplings", spec.couplings, "Coupling layers (0: chosen by the flow)")->capture_default_str()->group("Network");
-  command.add_option("--hidden", spec.hidden, "Widths of the hidden layers, e.g. --hidden 64 64 (default: chosen by the flow)")->group("Network");
-  command.add_option("--activation", spec.activation, "relu, tanh or silu (default: chosen by the flow)")->group("Network");
+  command
+      .add_option("--objective", learn.objective,
+                  "What to learn by: ar (acceptance rate), arlb (its lower bound), vi (reverse KL)")
+      ->capture_default_str()
+      ->group("Learning");
+  command
+      .add_option("--flow", flow,
+                  "Proposal: auto, spline, coupling, realnvp (the paper's), gaussian, gaussian-diagonal")
+      ->capture_default_str()
+      ->group("Learning");
+  command.add_option("--init", start.method, "Start: auto, laplace (modes and curvatures), anneal (tempering), none")
+      ->capture_default_str()
+      ->group("Learning");
+  command.add_option("--start-scale", start.scale, "Spread of the first points (0: the target's own)")
+      ->capture_default_str()
+      ->group("Learning");
+  command.add_option("--max-iterations", learn.max_iterations, "Most learning steps")
+      ->capture_default_str()
+      ->group("Learning");
+  command.add_option("--max-seconds", learn.max_seconds, "Most seconds of learning (0: no limit)")
+      ->capture_default_str()
+      ->group("Learning");
+  command
+      .add_option("--target-acceptance", learn.target_acceptance,
+                  "Stop learning at this acceptance rate (0: chosen by the flow)")
+      ->capture_default_str()
+      ->group("Learning");
+  command.add_option("--learning-rate", learn.learning_rate, "Adam's first step size (0: chosen by the flow)")
+      ->capture_default_str()
+      ->group("Learning");
+  command.add_option("--batch", learn.batch, "Candidates a learning step (0: chosen by the flow)")
+      ->capture_default_str()
+      ->group("Learning");
+  command.add_option("--couplings", spec.couplings, "Coupling layers (0: chosen by the flow)")
+      ->capture_default_str()
+      ->group("Network");
+  command
+      .add_option("--hidden", spec.hidden,
+                  "Widths of the hidden layers, e.g. --hidden 64 64 (default: chosen by the flow)")
+      ->group("Network");
+  command.add_option("--activation", spec.activation, "relu, tanh or silu (default: chosen by the flow)")
+      ->group("Network");
   command.add_option("--bins", spec.bins, "Bins of the coupling splines")->capture_default_str()->group("Network");
-  command.add_option("--radial-bins", spec.radial_bins, "Bins of the radial layer (0: none; -1: chosen by the flow)")->capture_default_str()->group("Network");
-  command.add_option("--defensive", spec.defensive, "Weight of a wide Student-t component of the proposal")->capture_default_str()->group("Network");
-  command.add_option("--precision", spec.precision, "Of the network: float or double; log weights are always double")->capture_default_str()->group("Network");
+  command.add_option("--radial-bins", spec.radial_bins, "Bins of the radial layer (0: none; -1: chosen by the flow)")
+      ->capture_default_str()
+      ->group("Network");
+  command.add_option("--defensive", spec.defensive, "Weight of a wide Student-t component of the proposal")
+      ->capture_default_str()
+      ->group("Network");
+  command.add_option("--precision", spec.precision, "Of the network: float or double; log weights are always double")
+      ->capture_default_str()
+      ->group("Network");
 }
 
 void add_run_options(CLI::App& command, RunOptions& o, uint64_t& seed, int& threads) {
   command.add_option("-o,--output", o.output, "Run folder (default: runs/TARGET)");
   command.add_flag("--overwrite", o.overwrite, "Learn anew where there is a run already");
   command.add_option("--seed", seed, "Seed of everything random")->capture_default_str()->check(CLI::NonNegativeNumber);
-  command.add_option("--threads", threads, "Threads (0: all cores); the draws do not depend on it")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", threads, "Threads (0: all cores); the draws do not depend on it")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command.add_flag("--json", o.common.json, "Print JSON");
   command.add_flag("-q,--quiet", o.common.quiet, "No progress");
 }
@@ -48,12 +86,24 @@ void add_sample_options(CLI::App& command, RunOptions& o) {
   auto& s = o.sample;
   command.add_option("--chains", s.chains, "Number of chains")->capture_default_str()->group("Sampling");
   command.add_option("--draws", s.draws, "Draws kept, each chain")->capture_default_str()->group("Sampling");
-  command.add_option("--warmup", s.warmup, "First steps of each chain, discarded")->capture_default_str()->group("Sampling");
+  command.add_option("--warmup", s.warmup, "First steps of each chain, discarded")
+      ->capture_default_str()
+      ->group("Sampling");
   command.add_option("--thin", s.thin, "Keep every N-th step")->capture_default_str()->group("Sampling");
-  command.add_option("--local-moves", s.local_moves, "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal)")->capture_default_str()->group("Sampling");
-  command.add_option("--local-fraction", s.local_fraction, "Share of local steps")->capture_default_str()->group("Sampling");
-  command.add_option("--local-step", s.local_step, "Size of local steps in standard deviations (0: by dimension)")->capture_default_str()->group("Sampling");
-  command.add_option("--leapfrog-steps", s.leapfrog_steps, "Leapfrog steps of an hmc move")->capture_default_str()->group("Sampling");
+  command
+      .add_option("--local-moves", s.local_moves,
+                  "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal)")
+      ->capture_default_str()
+      ->group("Sampling");
+  command.add_option("--local-fraction", s.local_fraction, "Share of local steps")
+      ->capture_default_str()
+      ->group("Sampling");
+  command.add_option("--local-step", s.local_step, "Size of local steps in standard deviations (0: by dimension)")
+      ->capture_default_str()
+      ->group("Sampling");
+  command.add_option("--leapfrog-steps", s.leapfrog_steps, "Leapfrog steps of an hmc move")
+      ->capture_default_str()
+      ->group("Sampling");
 }
 
 int run(int argc, char** argv) {
@@ -73,7 +123,8 @@ int run(int argc, char** argv) {
   add_run_options(*fit, options, seed, threads);
   add_fit_options(*fit, options, flow);
 
-  auto* sample = app.add_subcommand("sample", "Sample a target with the proposal of its run; learns it first if there is none");
+  auto* sample =
+      app.add_subcommand("sample", "Sample a target with the proposal of its run; learns it first if there is none");
   sample->add_option("target", options.target, "A target, or the folder of a run")->required();
   add_run_options(*sample, options, seed, threads);
   add_sample_options(*sample, options);

@@ -64,15 +64,18 @@ void Progress::done() {
 void Progress::on_learn(const LearnProgress& p) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (p.phase == "anneal") {
-    show(fmt::format("anneal {} beta {:.3g}, acceptance of moves {:.2f}", bar(p.beta), p.beta, p.acceptance), p.beta >= 1);
+    show(fmt::format("anneal {} beta {:.3g}, acceptance of moves {:.2f}", bar(p.beta), p.beta, p.acceptance),
+         p.beta >= 1);
     return;
   }
   // Whichever limit comes first; learning usually converges before.
-  const double by_steps = p.max_iterations > 0 ? static_cast<double>(p.iteration) / static_cast<double>(p.max_iterations) : 0;
+  const double by_steps =
+      p.max_iterations > 0 ? static_cast<double>(p.iteration) / static_cast<double>(p.max_iterations) : 0;
   const double by_time = p.max_seconds > 0 ? p.seconds / p.max_seconds : 0, share = std::max(by_steps, by_time);
   const double left = share > 0 ? p.seconds * (1 - share) / share : 0;
-  show(fmt::format("learn  {} step {}, acceptance {:.3f}, loss {:.4f} ({}), at most {} left", bar(share), p.iteration, p.acceptance,
-                   p.loss, p.phase, clock(left)), false);
+  show(fmt::format("learn  {} step {}, acceptance {:.3f}, loss {:.4f} ({}), at most {} left", bar(share), p.iteration,
+                   p.acceptance, p.loss, p.phase, clock(left)),
+       false);
 }
 
 void Progress::on_sample(const SampleProgress& p) {
@@ -86,7 +89,8 @@ void Progress::on_sample(const SampleProgress& p) {
   const double share = done / (static_cast<double>(p.total) * static_cast<double>(chain_done_.size()));
   const double seconds = std::chrono::duration<double>(now - sampling_since_).count();
   show(fmt::format("sample {} {:.0f} draws, acceptance {:.3f}, about {} left", bar(share), done, p.acceptance,
-                   clock(share > 0 ? seconds * (1 - share) / share : 0)), false);
+                   clock(share > 0 ? seconds * (1 - share) / share : 0)),
+       false);
 }
 
 void Progress::on_warning(const std::string& text) {

@@ -11,11 +11,13 @@ class Lanes {
  public:
   // sum_i x_i y_i
   static T dot(const T* x, const T* y, int64_t n) {
-    return reduce(n, [&](int64_t i) { return load(x + i) * load(y + i); }, [&](int64_t i) { return x[i] * y[i]; });
+    return reduce(
+        n, [&](int64_t i) { return load(x + i) * load(y + i); }, [&](int64_t i) { return x[i] * y[i]; });
   }
   // sum_i x_i
   static T sum(const T* x, int64_t n) {
-    return reduce(n, [&](int64_t i) { return load(x + i); }, [&](int64_t i) { return x[i]; });
+    return reduce(
+        n, [&](int64_t i) { return load(x + i); }, [&](int64_t i) { return x[i]; });
   }
 
  private:

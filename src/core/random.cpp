@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "simd_math.h"
 #include "hastings/core/error.h"
+#include "simd_math.h"
 
 namespace hastings {
 namespace {

@@ -79,9 +79,11 @@ bool is_header(const std::vector<std::string_view>& fields) {
 void append_dense(const std::string& path, int64_t line, const std::vector<std::string_view>& fields, Rows& rows) {
   std::vector<double> row;
   for (size_t i = 0; i < fields.size(); ++i) row.push_back(number_at(path, line, i + 1, fields[i]));
-  const size_t expected = rows.values.empty() ? (rows.names.empty() ? row.size() : rows.names.size()) : rows.values[0].size();
+  const size_t expected =
+      rows.values.empty() ? (rows.names.empty() ? row.size() : rows.names.size()) : rows.values[0].size();
   if (row.size() != expected) {
-    fail(path, line, std::min(row.size(), expected) + 1, fmt::format("{} fields where {} were expected", row.size(), expected));
+    fail(path, line, std::min(row.size(), expected) + 1,
+         fmt::format("{} fields where {} were expected", row.size(), expected));
   }
   rows.values.push_back(std::move(row));
 }
@@ -93,9 +95,11 @@ void append_sparse(const std::string& path, int64_t line, const std::vector<std:
   const double label = number_at(path, line, 1, fields[0]);
   for (size_t i = 1; i < fields.size(); ++i) {
     const auto colon = fields[i].find(':');
-    if (colon == std::string_view::npos) fail(path, line, i + 1, fmt::format("'{}' is not index:value", std::string(fields[i])));
+    if (colon == std::string_view::npos)
+      fail(path, line, i + 1, fmt::format("'{}' is not index:value", std::string(fields[i])));
     const double index = number_at(path, line, i + 1, fields[i].substr(0, colon));
-    if (index < 1 || index != std::floor(index) || index > 1e6) fail(path, line, i + 1, "the index must be a whole number from 1");
+    if (index < 1 || index != std::floor(index) || index > 1e6)
+      fail(path, line, i + 1, "the index must be a whole number from 1");
     const auto column = static_cast<size_t>(index);
     if (row.size() < column) row.resize(column, 0.0);
     row[column - 1] = number_at(path, line, i + 1, fields[i].substr(colon + 1));
@@ -140,7 +144,8 @@ Rows read_rows(const std::string& path) {
     row.resize(width, 0.0);
     row.push_back(label);
   }
-  if (rows.values[0].size() < 2) throw DataError(fmt::format("{}: one column only; the last is the label, so two are needed", path));
+  if (rows.values[0].size() < 2)
+    throw DataError(fmt::format("{}: one column only; the last is the label, so two are needed", path));
   return rows;
 }
 

@@ -34,13 +34,12 @@ Tensor rank_normalised(const Tensor& draws) {
     for (int64_t i = begin; i < end; ++i) r[o[i]] = average;
     begin = end;
   }
-  const Tensor p = (rank - 0.375) / (static_cast<double>(n) + 0.25);
-  return at::special_ndtri(p).view(draws.sizes());
+  Tensor score = rank;
+  score.sub_(0.375).div_(static_cast<double>(n) + 0.25);
+  return at::special_ndtri_out(score, score).view(draws.sizes());
 }
 
-bool usable(const Tensor& draws) {
-  return draws.size(1) >= 4 && at::isfinite(draws).all().item<bool>();
-}
+bool usable(const Tensor& draws) { return draws.size(1) >= 4 && at::isfinite(draws).all().item<bool>(); }
 
 double split_rhat(const Tensor& chains) {
   const auto n = static_cast<double>(chains.size(1));

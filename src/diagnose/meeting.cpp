@@ -16,7 +16,10 @@ constexpr int64_t kBlock = 256;
 class Candidates {
  public:
   Candidates(const Target& target, const Proposal& proposal, uint64_t seed, uint64_t pair)
-      : target_(target), proposal_(proposal), noise_(seed, pair, Purpose::kCouple), uniforms_(seed, pair + (uint64_t{1} << 31), Purpose::kCouple) {}
+      : target_(target),
+        proposal_(proposal),
+        noise_(seed, pair, Purpose::kCouple),
+        uniforms_(seed, pair + (uint64_t{1} << 31), Purpose::kCouple) {}
   void next(double& log_weight, double& log_u) {
     if (at_ == kBlock) refill();
     log_weight = weights_.data_ptr<double>()[at_];

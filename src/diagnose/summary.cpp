@@ -29,7 +29,8 @@ ParameterSummary summarise_parameter(const std::string& name, const Tensor& draw
 std::vector<ParameterSummary> summarise_parameters(const std::vector<std::string>& names,
                                                    const std::function<Tensor(int64_t)>& column) {
   std::vector<ParameterSummary> all;
-  for (size_t i = 0; i < names.size(); ++i) all.push_back(summarise_parameter(names[i], column(static_cast<int64_t>(i))));
+  for (size_t i = 0; i < names.size(); ++i)
+    all.push_back(summarise_parameter(names[i], column(static_cast<int64_t>(i))));
   return all;
 }
 
@@ -60,29 +61,47 @@ void judge(RunSummary& s) {
   v.clear();
   if (undefined) v.push_back("R-hat or ESS could not be computed for some parameter: too few draws, or a constant.");
   if (s.chains < 2) v.push_back("Only one chain: R-hat compares its two halves only; use 4 or more.");
-  if (s.max_rhat > 1.01) v.push_back(fmt::format("R-hat is up to {:.3f} (above 1.01): the chains disagree; draw more.", s.max_rhat));
+  if (s.max_rhat > 1.01)
+    v.push_back(fmt::format("R-hat is up to {:.3f} (above 1.01): the chains disagree; draw more.", s.max_rhat));
   const double wanted = 100.0 * static_cast<double>(s.chains);
   if (s.min_ess_bulk < wanted || s.min_ess_tail < wanted) {
-    v.push_back(fmt::format("The least ESS is {:.0f} (bulk) and {:.0f} (tail), below 100 a chain: draw more, or learn longer.",
-                            s.min_ess_bulk, s.min_ess_tail));
+    v.push_back(
+        fmt::format("The least ESS is {:.0f} (bulk) and {:.0f} (tail), below 100 a chain: draw more, or learn longer.",
+                    s.min_ess_bulk, s.min_ess_tail));
   }
-  if (s.acceptance < 0.1) v.push_back(fmt::format("Only {:.1f} % of the candidates are accepted: the proposal does not fit; learn longer, or add --local-moves.", 100 * s.acceptance));
+  if (s.acceptance < 0.1)
+    v.push_back(fmt::format(
+        "Only {:.1f} % of the candidates are accepted: the proposal does not fit; learn longer, or add --local-moves.",
+        100 * s.acceptance));
   if (s.learned_acceptance > 0 && s.acceptance > s.learned_acceptance + 0.1) {
-    v.push_back(fmt::format("The chains accept {:.2f}, but learning saw {:.2f}: there are points they never reach, perhaps whole modes; learn longer, or try --init anneal.", s.acceptance, s.learned_acceptance));
+    v.push_back(
+        fmt::format("The chains accept {:.2f}, but learning saw {:.2f}: there are points they never reach, perhaps "
+                    "whole modes; learn longer, or try --init anneal.",
+                    s.acceptance, s.learned_acceptance));
   }
   if (s.pareto_k > 0.7) {
-    v.push_back(fmt::format("Pareto k of the weights is {:.2f} (above 0.7): the proposal's tail is too light somewhere; try --defensive 0.05, or --local-moves.", s.pareto_k));
+    v.push_back(
+        fmt::format("Pareto k of the weights is {:.2f} (above 0.7): the proposal's tail is too light somewhere; try "
+                    "--defensive 0.05, or --local-moves.",
+                    s.pareto_k));
   }
   if (static_cast<double>(s.longest_run) > std::max(50.0, 0.05 * static_cast<double>(s.draws))) {
-    v.push_back(fmt::format("A chain stayed at one state for {} steps: it sticks where the proposal is too thin; try --defensive 0.05, or --local-moves.", s.longest_run));
+    v.push_back(
+        fmt::format("A chain stayed at one state for {} steps: it sticks where the proposal is too thin; try "
+                    "--defensive 0.05, or --local-moves.",
+                    s.longest_run));
   }
-  if (s.pairs_not_met > 0) v.push_back(fmt::format("{} of the coupled pairs of chains did not meet: convergence is not certified.", s.pairs_not_met));
+  if (s.pairs_not_met > 0)
+    v.push_back(
+        fmt::format("{} of the coupled pairs of chains did not meet: convergence is not certified.", s.pairs_not_met));
   if (s.non_finite > 0 && static_cast<double>(s.non_finite) > 0.01 * static_cast<double>(s.proposed)) {
-    v.push_back(fmt::format("{:.1f} % of the candidates had no finite log density.", 100.0 * static_cast<double>(s.non_finite) / static_cast<double>(s.proposed)));
+    v.push_back(fmt::format("{:.1f} % of the candidates had no finite log density.",
+                            100.0 * static_cast<double>(s.non_finite) / static_cast<double>(s.proposed)));
   }
   s.good = v.empty();
   if (s.good) {
-    std::string line = fmt::format("Good: R-hat {:.3f}, at least {:.0f} effective draws of {:.0f}", s.max_rhat, std::min(s.min_ess_bulk, s.min_ess_tail), total);
+    std::string line = fmt::format("Good: R-hat {:.3f}, at least {:.0f} effective draws of {:.0f}", s.max_rhat,
+                                   std::min(s.min_ess_bulk, s.min_ess_tail), total);
     if (s.mixing_steps >= 0) line += fmt::format(", within 0.01 of stationarity after {} steps", s.mixing_steps);
     v.push_back(line + ".");
   }

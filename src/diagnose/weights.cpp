@@ -19,7 +19,8 @@ double gpd_shape(const std::vector<double>& x) {
   const double quartile = x[static_cast<size_t>(count / 4 + 0.5) - 1];
   std::vector<double> b(m), k(m), score(m);
   for (size_t j = 0; j < m; ++j) {
-    b[j] = (1 - std::sqrt(static_cast<double>(m) / (static_cast<double>(j) + 0.5))) / (kPrior * quartile) + 1 / x[n - 1];
+    b[j] =
+        (1 - std::sqrt(static_cast<double>(m) / (static_cast<double>(j) + 0.5))) / (kPrior * quartile) + 1 / x[n - 1];
     double sum = 0;
     for (const double value : x) sum += std::log1p(-b[j] * value);
     k[j] = sum / count;
@@ -83,7 +84,8 @@ double pareto_k(std::span<const double> log_weights) {
   const auto n = static_cast<double>(w.size());
   const auto tail = static_cast<size_t>(std::ceil(std::min(n / 5, 3 * std::sqrt(n))));
   if (tail < 5 || w.size() <= tail) return kInfinity;
-  const double top = w.back(), cut = std::max(w[w.size() - tail - 1] - top, std::log(std::numeric_limits<double>::min()));
+  const double top = w.back(),
+               cut = std::max(w[w.size() - tail - 1] - top, std::log(std::numeric_limits<double>::min()));
   std::vector<double> excess;
   for (size_t i = w.size() - tail; i < w.size(); ++i) {
     if (w[i] - top > cut) excess.push_back(std::exp(w[i] - top) - std::exp(cut));

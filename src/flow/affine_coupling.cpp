@@ -9,8 +9,8 @@ namespace {
 template <class T>
 class AffineCoupling final : public Layer<T> {
  public:
-  AffineCoupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped, const CouplingOptions& options,
-                 Stream& random)
+  AffineCoupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped,
+                 const CouplingOptions& options, Stream& random)
       : split_(dim, swapped),
         cap_(static_cast<T>(options.max_log_scale)),
         s_(parameters, name + (options.separate ? "s." : "st."), split_.a_size, options.hidden,
@@ -78,7 +78,8 @@ class AffineCoupling final : public Layer<T> {
   }
 
   template <bool kBackwards>
-  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work, T* grad_params) const {
+  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
+                  T* grad_params) const {
     const int64_t size = split_.b_size * n, above = s_.pushes(false) + (t_ ? t_->pushes(false) : 0);
     T* out = work.peek(above);  // becomes the gradient of raw s and t
     const T* saved = work.peek(above + 1);
@@ -109,8 +110,8 @@ class AffineCoupling final : public Layer<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Layer<T>> make_affine_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped,
-                                               const CouplingOptions& options, Stream& random) {
+std::unique_ptr<Layer<T>> make_affine_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim,
+                                               bool swapped, const CouplingOptions& options, Stream& random) {
   return std::make_unique<AffineCoupling<T>>(parameters, name, dim, swapped, options, random);
 }
 

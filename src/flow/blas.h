@@ -14,12 +14,12 @@ enum class Op { kNone, kTranspose };
 
 inline CBLAS_TRANSPOSE to_cblas(Op op) { return op == Op::kNone ? CblasNoTrans : CblasTrans; }
 
-inline void blas_gemm(Op op_a, Op op_b, int m, int n, int k, const float* a, int lda, const float* b, int ldb, float beta,
-                      float* c, int ldc) {
+inline void blas_gemm(Op op_a, Op op_b, int m, int n, int k, const float* a, int lda, const float* b, int ldb,
+                      float beta, float* c, int ldc) {
   cblas_sgemm(CblasRowMajor, to_cblas(op_a), to_cblas(op_b), m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);
 }
-inline void blas_gemm(Op op_a, Op op_b, int m, int n, int k, const double* a, int lda, const double* b, int ldb, double beta,
-                      double* c, int ldc) {
+inline void blas_gemm(Op op_a, Op op_b, int m, int n, int k, const double* a, int lda, const double* b, int ldb,
+                      double beta, double* c, int ldc) {
   cblas_dgemm(CblasRowMajor, to_cblas(op_a), to_cblas(op_b), m, n, k, 1.0, a, lda, b, ldb, beta, c, ldc);
 }
 
@@ -27,8 +27,8 @@ constexpr int64_t kThin = 4;
 
 // C = A B + beta C, B and C with long rows, and A thin one way or the other: a sum of scaled rows.
 template <class T>
-void scaled_rows(Op op_a, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T beta, T* c,
-                 int64_t ldc) {
+void scaled_rows(Op op_a, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T beta,
+                 T* c, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i) {
     T* row = c + i * ldc;
     if (beta == 0) std::fill(row, row + n, T(0));
@@ -53,12 +53,13 @@ void dot_products(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, cons
   }
 }
 
-// C [m, n] = A B + beta C (beta 0 or 1), with A [m, k] and B [k, n] after their ops; lda, ldb as stored. Networks of few
-// inputs or outputs make thin matrices, for which the library's blocking only costs.
+// C [m, n] = A B + beta C (beta 0 or 1), with A [m, k] and B [k, n] after their ops; lda, ldb as stored. Networks of
+// few inputs or outputs make thin matrices, for which the library's blocking only costs.
 template <class T>
-void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T beta, T* c,
-          int64_t ldc) {
-  if (op_b == Op::kNone && (k <= kThin || m <= kThin) && n > kThin) return scaled_rows(op_a, m, n, k, a, lda, b, ldb, beta, c, ldc);
+void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T beta,
+          T* c, int64_t ldc) {
+  if (op_b == Op::kNone && (k <= kThin || m <= kThin) && n > kThin)
+    return scaled_rows(op_a, m, n, k, a, lda, b, ldb, beta, c, ldc);
   if (op_a == Op::kNone && op_b == Op::kTranspose && (n <= kThin || m <= kThin) && k > kThin) {
     return dot_products(m, n, k, a, lda, b, ldb, beta, c, ldc);
   }
@@ -68,12 +69,12 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, const T* a, int64_t
 
 // B [m, n] := op(L)^-1 B, L [m, m] lower triangular.
 inline void solve_lower(Op op, int64_t m, int64_t n, const float* l, float* b) {
-  cblas_strsm(CblasRowMajor, CblasLeft, CblasLower, to_cblas(op), CblasNonUnit, static_cast<int>(m), static_cast<int>(n),
-              1.0f, l, static_cast<int>(m), b, static_cast<int>(n));
+  cblas_strsm(CblasRowMajor, CblasLeft, CblasLower, to_cblas(op), CblasNonUnit, static_cast<int>(m),
+              static_cast<int>(n), 1.0f, l, static_cast<int>(m), b, static_cast<int>(n));
 }
 inline void solve_lower(Op op, int64_t m, int64_t n, const double* l, double* b) {
-  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, to_cblas(op), CblasNonUnit, static_cast<int>(m), static_cast<int>(n),
-              1.0, l, static_cast<int>(m), b, static_cast<int>(n));
+  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, to_cblas(op), CblasNonUnit, static_cast<int>(m),
+              static_cast<int>(n), 1.0, l, static_cast<int>(m), b, static_cast<int>(n));
 }
 
 }  // namespace hastings

@@ -41,7 +41,8 @@ void spline_derivative(const T* shares, const Tape<T>* tape, T* grad, const T* g
   T* logits = work.push(bins);
   const T scale = static_cast<T>(2 * shape.bound);
   for (int side = 0; side < 2; ++side) {
-    spline::shares_to_logits(shares + side * bins, sums + 2 * side * bins, sums + (2 * side + 1) * bins, bins, scale, logits);
+    spline::shares_to_logits(shares + side * bins, sums + 2 * side * bins, sums + (2 * side + 1) * bins, bins, scale,
+                             logits);
     for (int64_t b = 0; b < bins; ++b) grad_raw[side * bins + b] += logits[b];
   }
   for (int64_t b = 0; b + 1 < bins; ++b) grad_raw[2 * bins + b] += sums[4 * bins + b];
@@ -75,12 +76,14 @@ class MarginalSplines final : public Layer<T> {
     for (int64_t j = 0; j < dim_; ++j) {
       const T* shares = shares_of(params + raw_ + j * shape_.parameters(), shape_, work);
       for (int64_t i = 0; i < n; ++i) {
-        log_det[i] += static_cast<double>(spline::apply(x[j * n + i], shares, shape_, backwards, tape ? tape + j * n + i : nullptr));
+        log_det[i] += static_cast<double>(
+            spline::apply(x[j * n + i], shares, shape_, backwards, tape ? tape + j * n + i : nullptr));
       }
       work.pop();
     }
   }
-  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work, T* grad_params) const {
+  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
+                  T* grad_params) const {
     const auto* tape = reinterpret_cast<const Tape<T>*>(work.peek(0));
     for (int64_t j = 0; j < dim_; ++j) {
       const int64_t at = raw_ + j * shape_.parameters();
@@ -136,7 +139,8 @@ class Radial final : public Layer<T> {
       radius[n + i] = std::max(v + bound, kTiny);
       ratio[i] = radius[n + i] / radius[i];
     }
-    for (int64_t i = 0; i < n; ++i) log_det[i] += static_cast<double>(dim_ - 1) * std::log(static_cast<double>(ratio[i]));
+    for (int64_t i = 0; i < n; ++i)
+      log_det[i] += static_cast<double>(dim_ - 1) * std::log(static_cast<double>(ratio[i]));
     for (int64_t j = 0; j < dim_; ++j) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) x[j * n + i] *= ratio[i];
@@ -149,7 +153,8 @@ class Radial final : public Layer<T> {
   // y = x g/r, log det = L(r) + (d-1)(log g - log r). With c = sum_j grad_j x_j:
   // dL/dg = c / r + (d-1) gl / g, through the spline to dL/dr, and directly dL/dr = -c g / r^2 - (d-1) gl / r;
   // dL/dx_j = grad_j g / r + dL/dr x_j / r.
-  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work, T* grad_params) const {
+  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
+                  T* grad_params) const {
     const auto* tape = reinterpret_cast<const Tape<T>*>(work.peek(0));
     const T *x = work.peek(1), *r = work.peek(2), *g = r + n;
     const T more = static_cast<T>(dim_ - 1);
@@ -203,8 +208,10 @@ std::unique_ptr<Layer<T>> make_radial(Parameters<T>& parameters, const std::stri
   return std::make_unique<Radial<T>>(parameters, name, dim, bins);
 }
 
-template std::unique_ptr<Layer<float>> make_marginal_splines(Parameters<float>&, const std::string&, int64_t, const SplineShape&);
-template std::unique_ptr<Layer<double>> make_marginal_splines(Parameters<double>&, const std::string&, int64_t, const SplineShape&);
+template std::unique_ptr<Layer<float>> make_marginal_splines(Parameters<float>&, const std::string&, int64_t,
+                                                             const SplineShape&);
+template std::unique_ptr<Layer<double>> make_marginal_splines(Parameters<double>&, const std::string&, int64_t,
+                                                              const SplineShape&);
 template std::unique_ptr<Layer<float>> make_radial(Parameters<float>&, const std::string&, int64_t, int64_t);
 template std::unique_ptr<Layer<double>> make_radial(Parameters<double>&, const std::string&, int64_t, int64_t);
 

@@ -176,7 +176,8 @@ std::unique_ptr<Layer<T>> make_affine(Parameters<T>& parameters, const std::stri
   return std::make_unique<Affine<T>>(parameters, name, dim, full);
 }
 template <class T>
-std::unique_ptr<Layer<T>> make_rotation(Parameters<T>& parameters, const std::string& name, int64_t dim, Stream& random) {
+std::unique_ptr<Layer<T>> make_rotation(Parameters<T>& parameters, const std::string& name, int64_t dim,
+                                        Stream& random) {
   return std::make_unique<Rotation<T>>(parameters, name, dim, random);
 }
 

@@ -27,7 +27,8 @@ class Mlp {
       weight_.push_back(parameters.add(prefix + ".weight", {sizes_[i + 1], sizes_[i]}));
       bias_.push_back(parameters.add(prefix + ".bias", {sizes_[i + 1]}));
       if (i + 2 == sizes_.size()) break;
-      const double gain = (activation == Activation::kTanh ? 1.0 : std::sqrt(2.0)) / std::sqrt(static_cast<double>(sizes_[i]));
+      const double gain =
+          (activation == Activation::kTanh ? 1.0 : std::sqrt(2.0)) / std::sqrt(static_cast<double>(sizes_[i]));
       draw(parameters, weight_.back(), sizes_[i + 1] * sizes_[i], gain, random);
       // Biases spread over the inputs' range, so that units of few inputs still differ.
       draw(parameters, bias_.back(), sizes_[i + 1], 1.0, random);
@@ -45,7 +46,8 @@ class Mlp {
 
   // in [in, n] -> out, as [out, n], or as [n, out] if `by_point`. With `record`, pushes its input and for each
   // hidden layer values and slopes.
-  void forward(const T* params, const T* input, T* output, int64_t n, bool by_point, Workspace<T>& work, bool record) const {
+  void forward(const T* params, const T* input, T* output, int64_t n, bool by_point, Workspace<T>& work,
+               bool record) const {
     const size_t layers = weight_.size();
     const T* h = input;
     if (record) {
@@ -59,7 +61,8 @@ class Mlp {
       T* next = work.push(width * n);
       T* slope = record && keeps_slopes() ? work.push(width * n) : nullptr;
       gemm(Op::kNone, Op::kNone, width, n, sizes_[i], params + weight_[i], sizes_[i], h, n, T(0), next, n);
-      for (int64_t j = 0; j < width; ++j) activate(params[bias_[i] + j], next + j * n, slope ? slope + j * n : nullptr, n);
+      for (int64_t j = 0; j < width; ++j)
+        activate(params[bias_[i] + j], next + j * n, slope ? slope + j * n : nullptr, n);
       h = next;
     }
     const T *w = params + weight_.back(), *b = params + bias_.back();
@@ -101,8 +104,8 @@ class Mlp {
            values[i], n, T(1), grad_params + weight_[i], columns);
       add_sums(grad, rows, n, transposed, grad_params + bias_[i]);
       T* below = i == 0 ? grad_input : work.push(columns * n);
-      gemm(Op::kTranspose, transposed ? Op::kTranspose : Op::kNone, columns, n, rows, params + weight_[i], columns, grad,
-           transposed ? rows : n, i == 0 ? T(1) : T(0), below, n);
+      gemm(Op::kTranspose, transposed ? Op::kTranspose : Op::kNone, columns, n, rows, params + weight_[i], columns,
+           grad, transposed ? rows : n, i == 0 ? T(1) : T(0), below, n);
       if (i > 0) times_slope(below, values[i], slopes[i], columns * n);
       grad = below;
     }
@@ -113,7 +116,8 @@ class Mlp {
   static void draw(Parameters<T>& parameters, int64_t offset, int64_t count, double scale, Stream& random) {
     std::vector<double> z(static_cast<size_t>(count));
     random.normal(z);
-    for (int64_t i = 0; i < count; ++i) parameters.values[static_cast<size_t>(offset + i)] = static_cast<T>(scale * z[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < count; ++i)
+      parameters.values[static_cast<size_t>(offset + i)] = static_cast<T>(scale * z[static_cast<size_t>(i)]);
   }
 
   static void add_sums(const T* grad, int64_t rows, int64_t n, bool transposed, T* out) {
@@ -209,8 +213,8 @@ class Mlp {
     work.pop();
   }
 
-  void thin_derivative(const T* params, const T* input, const T* grad_output, T* grad_input, int64_t n, Workspace<T>& work,
-                       T* grad_params) const {
+  void thin_derivative(const T* params, const T* input, const T* grad_output, T* grad_input, int64_t n,
+                       Workspace<T>& work, T* grad_params) const {
     const int64_t width = sizes_[1];
     T *row = work.push(n), *slope = work.push(n), *back = work.push(n);
     add_sums(grad_output, out(), n, false, grad_params + bias_[1]);

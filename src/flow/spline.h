@@ -29,18 +29,26 @@ inline Dual<T> seed(T v, int lane) {
   return a;
 }
 template <class T>
-inline Dual<T> operator+(const Dual<T>& a, const Dual<T>& b) { return {a.v + b.v, a.d + b.d}; }
+inline Dual<T> operator+(const Dual<T>& a, const Dual<T>& b) {
+  return {a.v + b.v, a.d + b.d};
+}
 template <class T>
-inline Dual<T> operator-(const Dual<T>& a, const Dual<T>& b) { return {a.v - b.v, a.d - b.d}; }
+inline Dual<T> operator-(const Dual<T>& a, const Dual<T>& b) {
+  return {a.v - b.v, a.d - b.d};
+}
 template <class T>
-inline Dual<T> operator*(const Dual<T>& a, const Dual<T>& b) { return {a.v * b.v, a.d * b.v + b.d * a.v}; }
+inline Dual<T> operator*(const Dual<T>& a, const Dual<T>& b) {
+  return {a.v * b.v, a.d * b.v + b.d * a.v};
+}
 template <class T>
 inline Dual<T> operator/(const Dual<T>& a, const Dual<T>& b) {
   const T inverse = 1 / b.v, ratio = a.v * inverse;
   return {ratio, (a.d - b.d * ratio) * inverse};
 }
 template <class T>
-inline Dual<T> log_of(const Dual<T>& a) { return {std::log(a.v), a.d * (1 / a.v)}; }
+inline Dual<T> log_of(const Dual<T>& a) {
+  return {std::log(a.v), a.d * (1 / a.v)};
+}
 inline float log_of(float a) { return std::log(a); }
 inline double log_of(double a) { return std::log(a); }
 
@@ -104,8 +112,15 @@ inline Bin<T> find_bin(T v, const T* shares, const SplineShape& shape, bool by_y
   while (k + 1 < bins && edge + searched[k] <= target) edge += searched[k++];
   const T other = Lanes<T>::sum(by_y ? width : height, k);
   const T left = static_cast<T>(-shape.bound);
-  Bin<T> bin{k, left + scale * (by_y ? other : edge), scale * width[k], left + scale * (by_y ? edge : other), scale * height[k],
-             1, 1, 0, 0};
+  Bin<T> bin{k,
+             left + scale * (by_y ? other : edge),
+             scale * width[k],
+             left + scale * (by_y ? edge : other),
+             scale * height[k],
+             1,
+             1,
+             0,
+             0};
   if (k > 0) bin.slope0 = slope_of(raw_slope[k - 1], bin.derivative0);
   if (k + 1 < bins) bin.slope1 = slope_of(raw_slope[k], bin.derivative1);
   return bin;
@@ -162,7 +177,6 @@ inline T apply(T& v, const T* shares, const SplineShape& shape, bool backwards, 
   v = backwards ? x : y;
   return backwards ? -log_slope : log_slope;
 }
-
 
 // dL/d(shares) -> dL/d(logits), by softmax's rule; an edge is the sum of the shares to its left.
 template <class T>

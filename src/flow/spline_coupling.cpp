@@ -11,12 +11,12 @@ using spline::Tape;
 template <class T>
 class SplineCoupling final : public Layer<T> {
  public:
-  SplineCoupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped, const CouplingOptions& options,
-                 Stream& random)
+  SplineCoupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped,
+                 const CouplingOptions& options, Stream& random)
       : split_(dim, swapped),
         shape_(options.spline),
-        net_(parameters, name + "net.", split_.a_size, options.hidden, split_.b_size * shape_.parameters(), options.activation,
-             random) {}
+        net_(parameters, name + "net.", split_.a_size, options.hidden, split_.b_size * shape_.parameters(),
+             options.activation, random) {}
 
   void forward(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
     map(params, x, log_det, n, work, record, false);
@@ -45,19 +45,22 @@ class SplineCoupling final : public Layer<T> {
         T* shares = raw + (i * m + j) * stride;
         spline::to_shares(shares, shape_.bins);
         spline::to_shares(shares + shape_.bins, shape_.bins);
-        log_det[i] += static_cast<double>(spline::apply(b[j * n + i], shares, shape_, backwards, tape ? tape + i * m + j : nullptr));
+        log_det[i] += static_cast<double>(
+            spline::apply(b[j * n + i], shares, shape_, backwards, tape ? tape + i * m + j : nullptr));
       }
     }
     if (!record) work.pop();
   }
 
-  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work, T* grad_params) const {
+  void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
+                  T* grad_params) const {
     const int64_t stride = shape_.parameters(), m = split_.b_size;
     const auto* tape = reinterpret_cast<const Tape<T>*>(work.peek(net_.pushes(true)));
     T* raw = work.peek(net_.pushes(true) + 1);  // shares; becomes the gradient of the raw parameters
     T* g = grad + split_.b_begin * n;
     for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < m; ++j) element(tape[i * m + j], g[j * n + i], grad_log_det[i], raw + (i * m + j) * stride);
+      for (int64_t j = 0; j < m; ++j)
+        element(tape[i * m + j], g[j * n + i], grad_log_det[i], raw + (i * m + j) * stride);
     }
     net_.derivative(params, raw, grad + split_.a_begin * n, n, true, work, grad_params);
     work.pop();
@@ -102,8 +105,8 @@ class SplineCoupling final : public Layer<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Layer<T>> make_spline_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped,
-                                               const CouplingOptions& options, Stream& random) {
+std::unique_ptr<Layer<T>> make_spline_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim,
+                                               bool swapped, const CouplingOptions& options, Stream& random) {
   return std::make_unique<SplineCoupling<T>>(parameters, name, dim, swapped, options, random);
 }
 

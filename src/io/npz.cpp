@@ -15,8 +15,8 @@ namespace hastings {
 namespace {
 
 std::string npy_header(const std::vector<int64_t>& shape) {
-  std::string text = fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': ({}{}), }}", fmt::join(shape, ", "),
-                                 shape.size() == 1 ? "," : "");
+  std::string text = fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': ({}{}), }}",
+                                 fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   while ((text.size() + 11) % 64 != 0) text += ' ';
   text += '\n';
   std::string header = "\x93NUMPY";
@@ -110,7 +110,8 @@ void write_npz(const std::string& path, const std::vector<NpzArray>& arrays) {
     auto* parts = new Parts{npy_header(array.shape), array.parts, 0, 0, nullptr, {}};
     zip_error_init(&parts->error);
     zip_source_t* source = zip_source_function(archive.get(), parts_callback, parts);
-    const zip_int64_t index = source ? zip_file_add(archive.get(), (array.name + ".npy").c_str(), source, ZIP_FL_OVERWRITE) : -1;
+    const zip_int64_t index =
+        source ? zip_file_add(archive.get(), (array.name + ".npy").c_str(), source, ZIP_FL_OVERWRITE) : -1;
     if (index < 0) fail(zip_strerror(archive.get()));
     zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
   }
@@ -132,11 +133,13 @@ std::map<std::string, Tensor> read_npz(const std::string& path) {
     char head[10];
     auto bad = [&] { throw DataError(fmt::format("{}: '{}' is not an array of doubles", path, name)); };
     if (zip_fread(file, head, 10) != 10 || std::memcmp(head, "\x93NUMPY\x01", 7) != 0) bad();
-    const size_t length = static_cast<unsigned char>(head[8]) | static_cast<size_t>(static_cast<unsigned char>(head[9])) << 8;
+    const size_t length = static_cast<unsigned char>(head[8]) | static_cast<size_t>(static_cast<unsigned char>(head[9]))
+                                                                    << 8;
     std::string text(length, ' ');
     if (zip_fread(file, text.data(), length) != static_cast<zip_int64_t>(length)) bad();
     const auto open = text.find('('), close = text.find(')');
-    if (text.find("'<f8'") == std::string::npos || text.find("False") == std::string::npos || open == std::string::npos) bad();
+    if (text.find("'<f8'") == std::string::npos || text.find("False") == std::string::npos || open == std::string::npos)
+      bad();
     std::vector<int64_t> shape;
     for (size_t at = open + 1; at < close;) {
       if (std::isdigit(static_cast<unsigned char>(text[at]))) {

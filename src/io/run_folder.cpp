@@ -23,9 +23,18 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearnOptions, objective, batch, learning_rate
                                    target_acceptance, window, patience, reductions, clip, seed, threads)
 
 void to_json(json& j, const FlowSpec& s) {
-  j = {{"family", s.family}, {"couplings", s.couplings}, {"hidden", s.hidden}, {"activation", s.activation}, {"bins", s.bins},
-       {"bound", s.bound}, {"radial_bins", s.radial_bins}, {"max_log_scale", s.max_log_scale}, {"rotations", s.rotations},
-       {"precision", s.precision}, {"defensive", s.defensive}, {"base_components", s.base_components}};
+  j = {{"family", s.family},
+       {"couplings", s.couplings},
+       {"hidden", s.hidden},
+       {"activation", s.activation},
+       {"bins", s.bins},
+       {"bound", s.bound},
+       {"radial_bins", s.radial_bins},
+       {"max_log_scale", s.max_log_scale},
+       {"rotations", s.rotations},
+       {"precision", s.precision},
+       {"defensive", s.defensive},
+       {"base_components", s.base_components}};
 }
 
 void from_json(const json& j, FlowSpec& s) {
@@ -46,8 +55,14 @@ void from_json(const json& j, FlowSpec& s) {
 void to_json(json& j, const FitOptions& o) { j = {{"flow", o.flow}, {"start", o.start}, {"learn", o.learn}}; }
 
 void to_json(json& j, const SampleOptions& o) {
-  j = {{"chains", o.chains}, {"draws", o.draws}, {"warmup", o.warmup}, {"thin", o.thin}, {"seed", o.seed},
-       {"local_moves", o.local_moves}, {"local_fraction", o.local_fraction}, {"local_step", o.local_step},
+  j = {{"chains", o.chains},
+       {"draws", o.draws},
+       {"warmup", o.warmup},
+       {"thin", o.thin},
+       {"seed", o.seed},
+       {"local_moves", o.local_moves},
+       {"local_fraction", o.local_fraction},
+       {"local_step", o.local_step},
        {"leapfrog_steps", o.leapfrog_steps}};
 }
 
@@ -59,9 +74,7 @@ namespace {
 
 std::string in(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
 
-json versions() {
-  return {{"hastings", version()}, {"libtorch", TORCH_VERSION}, {"compiler", "g++ " __VERSION__}};
-}
+json versions() { return {{"hastings", version()}, {"libtorch", TORCH_VERSION}, {"compiler", "g++ " __VERSION__}}; }
 
 std::string history_csv(const std::vector<LearnProgress>& history) {
   std::string text = "phase,iteration,loss,acceptance,acceptance_bound,beta,learning_rate,seconds\n";
@@ -76,24 +89,36 @@ std::string history_csv(const std::vector<LearnProgress>& history) {
 std::string pickled(const FlowSpec& spec, const Proposal& proposal) {
   c10::Dict<std::string, Tensor> tensors;
   for (const auto& [name, tensor] : proposal.state()) tensors.insert(name, tensor.contiguous());
-  const auto bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create({c10::IValue(json(spec).dump()), c10::IValue(tensors)}));
+  const auto bytes =
+      torch::jit::pickle_save(c10::ivalue::Tuple::create({c10::IValue(json(spec).dump()), c10::IValue(tensors)}));
   return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
 
-void save_fit(const std::string& folder, const Target& target, const FitOptions& options, const Fit& fit, bool replace) {
-  if (is_run(folder) && !replace) throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
+void save_fit(const std::string& folder, const Target& target, const FitOptions& options, const Fit& fit,
+              bool replace) {
+  if (is_run(folder) && !replace)
+    throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
   const std::string fresh = fmt::format("{}.new-{}", folder, ::getpid());
   fs::remove_all(fresh);
   make_directory(fresh);
   try {
-    json config = {{"target", target.name()}, {"dimension", target.dim()}, {"parameters", target.parameter_names()},
-                   {"options", FitOptions{fit.flow, options.start, fit.learn}}, {"versions", versions()}};
-    config["fit"] = {{"start", fit.start_method}, {"start_acceptance", fit.start_acceptance}, {"modes", fit.modes},
-                     {"acceptance", fit.learning.acceptance}, {"acceptance_bound", fit.learning.acceptance_bound},
-                     {"iterations", fit.learning.iterations}, {"skipped_steps", fit.learning.skipped},
-                     {"non_finite_candidates", fit.learning.non_finite}, {"stopped", fit.learning.stopped}, {"seconds", fit.seconds}};
+    json config = {{"target", target.name()},
+                   {"dimension", target.dim()},
+                   {"parameters", target.parameter_names()},
+                   {"options", FitOptions{fit.flow, options.start, fit.learn}},
+                   {"versions", versions()}};
+    config["fit"] = {{"start", fit.start_method},
+                     {"start_acceptance", fit.start_acceptance},
+                     {"modes", fit.modes},
+                     {"acceptance", fit.learning.acceptance},
+                     {"acceptance_bound", fit.learning.acceptance_bound},
+                     {"iterations", fit.learning.iterations},
+                     {"skipped_steps", fit.learning.skipped},
+                     {"non_finite_candidates", fit.learning.non_finite},
+                     {"stopped", fit.learning.stopped},
+                     {"seconds", fit.seconds}};
     write_file(in(fresh, "config.json"), config.dump(2) + "\n");
     write_file(in(fresh, "history.csv"), history_csv(fit.learning.history));
     write_file(in(fresh, "proposal.pt"), pickled(fit.flow, *fit.proposal));

@@ -25,20 +25,43 @@ json number(double value) { return std::isfinite(value) ? json(value) : json(nul
 void to_json(json& j, const RunSummary& s) {
   json parameters = json::array();
   for (const auto& p : s.parameters) {
-    parameters.push_back({{"name", p.name}, {"mean", number(p.mean)}, {"mcse", number(p.mcse)}, {"sd", number(p.sd)},
-                          {"mad", number(p.mad)}, {"q5", number(p.q5)}, {"q50", number(p.q50)}, {"q95", number(p.q95)},
-                          {"ess_bulk", number(p.ess_bulk)}, {"ess_tail", number(p.ess_tail)}, {"rhat", number(p.rhat)}});
+    parameters.push_back({{"name", p.name},
+                          {"mean", number(p.mean)},
+                          {"mcse", number(p.mcse)},
+                          {"sd", number(p.sd)},
+                          {"mad", number(p.mad)},
+                          {"q5", number(p.q5)},
+                          {"q50", number(p.q50)},
+                          {"q95", number(p.q95)},
+                          {"ess_bulk", number(p.ess_bulk)},
+                          {"ess_tail", number(p.ess_tail)},
+                          {"rhat", number(p.rhat)}});
   }
-  j = {{"parameters", parameters}, {"chains", s.chains}, {"draws", s.draws}, {"acceptance", number(s.acceptance)},
+  j = {{"parameters", parameters},
+       {"chains", s.chains},
+       {"draws", s.draws},
+       {"acceptance", number(s.acceptance)},
        {"acceptance_interval", {number(s.acceptance_low), number(s.acceptance_high)}},
-       {"acceptance_lower_bound", number(s.acceptance_bound)}, {"log_evidence", number(s.log_z)},
-       {"log_evidence_error", number(s.log_z_error)}, {"pareto_k", number(s.pareto_k)}, {"weight_share", number(s.weight_share)},
-       {"longest_run", s.longest_run}, {"non_finite", s.non_finite}, {"proposed", s.proposed},
-       {"learned_acceptance", number(s.learned_acceptance)}, {"learn_seconds", number(s.learn_seconds)}, {"sample_seconds", number(s.sample_seconds)},
-       {"min_ess_bulk", number(s.min_ess_bulk)}, {"min_ess_tail", number(s.min_ess_tail)}, {"max_rhat", number(s.max_rhat)},
-       {"ess_per_second", number(s.ess_per_second)}, {"ess_per_second_with_learning", number(s.ess_per_second_with_learning)},
-       {"mixing_steps", s.mixing_steps < 0 ? json(nullptr) : json(s.mixing_steps)}, {"pairs_not_met", s.pairs_not_met},
-       {"good", s.good}, {"verdict", s.verdict}};
+       {"acceptance_lower_bound", number(s.acceptance_bound)},
+       {"log_evidence", number(s.log_z)},
+       {"log_evidence_error", number(s.log_z_error)},
+       {"pareto_k", number(s.pareto_k)},
+       {"weight_share", number(s.weight_share)},
+       {"longest_run", s.longest_run},
+       {"non_finite", s.non_finite},
+       {"proposed", s.proposed},
+       {"learned_acceptance", number(s.learned_acceptance)},
+       {"learn_seconds", number(s.learn_seconds)},
+       {"sample_seconds", number(s.sample_seconds)},
+       {"min_ess_bulk", number(s.min_ess_bulk)},
+       {"min_ess_tail", number(s.min_ess_tail)},
+       {"max_rhat", number(s.max_rhat)},
+       {"ess_per_second", number(s.ess_per_second)},
+       {"ess_per_second_with_learning", number(s.ess_per_second_with_learning)},
+       {"mixing_steps", s.mixing_steps < 0 ? json(nullptr) : json(s.mixing_steps)},
+       {"pairs_not_met", s.pairs_not_met},
+       {"good", s.good},
+       {"verdict", s.verdict}};
 }
 
 RunSummary summarise_run(const Target& target, const SampleOptions& options, const SampleReport& report,
@@ -82,7 +105,8 @@ RunSummary summarise_run(const Target& target, const SampleOptions& options, con
 json load_summary(const std::string& folder) {
   const std::string path = folder + "/summary.json";
   if (!std::filesystem::exists(folder)) throw ConfigError(fmt::format("{}: there is no such run", folder));
-  if (!std::filesystem::exists(path)) throw ConfigError(fmt::format("{}: has no draws yet; run `hastings sample {}`", folder, folder));
+  if (!std::filesystem::exists(path))
+    throw ConfigError(fmt::format("{}: has no draws yet; run `hastings sample {}`", folder, folder));
   try {
     return json::parse(read_file(path));
   } catch (const json::exception&) {

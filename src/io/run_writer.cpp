@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t kColumnMemory = int64_t{256} << 20;  // bytes of draws read back at a time
+constexpr int64_t kColumnMemory = int64_t{64} << 20;  // bytes of draws read back at a time
 
 // Names a reader of Stan CSV takes: letters, digits, '_' and '.'.
 std::string csv_name(std::string name) {
@@ -48,7 +48,8 @@ std::string csv_head(const std::string& target, const SampleOptions& o, int chai
       "# stan_version_major = 2\n# stan_version_minor = 35\n# stan_version_patch = 0\n"
       "# model = {}\n# method = sample (Default)\n#   sample\n#     num_samples = {}\n#     num_warmup = {}\n"
       "#     save_warmup = 0 (Default)\n#     thin = {}\n#     adapt\n#       engaged = 0\n"
-      "#     algorithm = fixed_param\n#     num_chains = {}\n# id = {}\n# data\n#   file =\n# init = 2 (Default)\n# random\n#   seed = {}\n"
+      "#     algorithm = fixed_param\n#     num_chains = {}\n# id = {}\n# data\n#   file =\n# init = 2 (Default)\n# "
+      "random\n#   seed = {}\n"
       "# written by hastings {}, an independent Metropolis-Hastings sampler\n",
       target, o.draws * o.thin, o.warmup, o.thin, o.chains, chain + 1, o.seed, version());
 }
@@ -72,8 +73,8 @@ RunWriter::RunWriter(const std::string& folder, const Target& target, const Samp
   try {
     for (int c = 0; c < options.chains; ++c) {
       auto chain = std::make_unique<Chain>(fmt::format("{}/chain-{}.csv", scratch_, c + 1), scratch_, target.dim());
-      for (auto [name, file] : {std::pair("x", &chain->x), std::pair("lp", &chain->lp), std::pair("accept", &chain->accept),
-                                std::pair("weight", &chain->weight)}) {
+      for (auto [name, file] : {std::pair("x", &chain->x), std::pair("lp", &chain->lp),
+                                std::pair("accept", &chain->accept), std::pair("weight", &chain->weight)}) {
         *file = std::make_unique<AtomicFile>(fmt::format("{}/{}-{}", scratch_, name, c + 1));
       }
       std::string head = csv_head(target.name(), options, c) + "lp__,accept_stat__,log_weight__";
@@ -174,7 +175,8 @@ Tensor RunWriter::column(int64_t parameter) const {
   const int64_t begin = parameter / group * group, count = std::min(group, width - begin);
   if (cache_begin_ != begin) {
     cache_ = at::empty({chains, count, draws}, at::kDouble);
-    for (int64_t c = 0; c < chains; ++c) read_columns(path("x", c), draws, width, begin, count, cache_[c].data_ptr<double>());
+    for (int64_t c = 0; c < chains; ++c)
+      read_columns(path("x", c), draws, width, begin, count, cache_[c].data_ptr<double>());
     cache_begin_ = begin;
   }
   return cache_.select(1, parameter - begin).contiguous();
@@ -195,15 +197,18 @@ void RunWriter::finish(const SampleReport& report, const RunSummary& summary) {
                                       {"log_weight", {chains, draws}, parts("weight")}});
   for (size_t c = 0; c < chains_.size(); ++c) {
     const double seconds = report.chains[c].seconds;
-    chains_[c]->csv.write(fmt::format("# \n#  Elapsed Time: 0 seconds (Warm-up)\n#                {:.6g} seconds (Sampling)\n"
-                                      "#                {:.6g} seconds (Total)\n# \n", seconds, seconds));
+    chains_[c]->csv.write(
+        fmt::format("# \n#  Elapsed Time: 0 seconds (Warm-up)\n#                {:.6g} seconds (Sampling)\n"
+                    "#                {:.6g} seconds (Total)\n# \n",
+                    seconds, seconds));
     chains_[c]->csv.commit();
   }
   json full = summary;
   full["options"] = options_;
   write_file(scratch_ + "/summary.json", full.dump(2) + "\n");
   // Chains of an earlier, larger run would no longer belong to this summary.
-  for (int64_t c = chains; fs::exists(fmt::format("{}/chain-{}.csv", folder_, c + 1)); ++c) fs::remove(fmt::format("{}/chain-{}.csv", folder_, c + 1));
+  for (int64_t c = chains; fs::exists(fmt::format("{}/chain-{}.csv", folder_, c + 1)); ++c)
+    fs::remove(fmt::format("{}/chain-{}.csv", folder_, c + 1));
   std::vector<std::string> files = {"draws.npz", "summary.json"};
   for (int64_t c = 0; c < chains; ++c) files.push_back(fmt::format("chain-{}.csv", c + 1));
   for (const auto& file : files) {

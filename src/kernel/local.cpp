@@ -22,7 +22,8 @@ LocalInfo metropolis_step(LocalState& state, const Tensor& x, const Evaluated& a
   const Tensor column = info.accepted.unsqueeze(1);
   state.x = at::where(column, x, state.x);
   state.log_prob = at::where(info.accepted, at_x.log_prob, state.log_prob);
-  if (at_x.gradient.defined() && state.gradient.defined()) state.gradient = at::where(column, at_x.gradient, state.gradient);
+  if (at_x.gradient.defined() && state.gradient.defined())
+    state.gradient = at::where(column, at_x.gradient, state.gradient);
   return info;
 }
 
@@ -63,7 +64,8 @@ class Mala final : public LocalKernel {
     const Tensor x = mean(state.x, state.gradient) + step_ * at::matmul(z, factor_t_);
     const Evaluated at_x = density(x, true);
     const Tensor back = at::matmul(state.x - mean(x, at_x.gradient), inverse_t_) / step_;
-    return metropolis_step(state, x, at_x, z.square().sum(-1) * -0.5, back.square().sum(-1) * -0.5, uniforms.uniform(n));
+    return metropolis_step(state, x, at_x, z.square().sum(-1) * -0.5, back.square().sum(-1) * -0.5,
+                           uniforms.uniform(n));
   }
 
  private:
@@ -136,7 +138,9 @@ class RandomWalkMixture final : public LocalKernel {
 std::unique_ptr<LocalKernel> make_random_walk(Tensor factor, double step_size) {
   return std::make_unique<RandomWalk>(factor, step_size);
 }
-std::unique_ptr<LocalKernel> make_mala(Tensor factor, double step_size) { return std::make_unique<Mala>(factor, step_size); }
+std::unique_ptr<LocalKernel> make_mala(Tensor factor, double step_size) {
+  return std::make_unique<Mala>(factor, step_size);
+}
 std::unique_ptr<LocalKernel> make_hmc(Tensor factor, double step_size, int leapfrog_steps) {
   return std::make_unique<Hmc>(factor, step_size, leapfrog_steps);
 }

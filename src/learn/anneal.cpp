@@ -47,7 +47,8 @@ Tensor covariance_factor(const Tensor& x) {
 
 }  // namespace
 
-Population anneal(const Target& target, const StartOptions& options, Observer& observer, std::vector<LearnProgress>& history) {
+Population anneal(const Target& target, const StartOptions& options, Observer& observer,
+                  std::vector<LearnProgress>& history) {
   const at::NoGradGuard no_grad;
   const auto begin = std::chrono::steady_clock::now();
   const int64_t n = options.particles, dim = target.dim();
@@ -62,13 +63,17 @@ Population anneal(const Target& target, const StartOptions& options, Observer& o
   auto cleaned = [&](const Tensor& v) { return at::where(at::isfinite(v), v, impossible); };
   log_p = cleaned(log_p);
   if (!at::isfinite(log_p).any().item<bool>()) {
-    throw NumericalError(fmt::format("target {}: the log density is not finite at any of {} starting points of scale {:g}; "
-                                     "check the density, or set --start-scale", target.name(), n, wide));
+    throw NumericalError(
+        fmt::format("target {}: the log density is not finite at any of {} starting points of scale {:g}; "
+                    "check the density, or set --start-scale",
+                    target.name(), n, wide));
   }
   double beta = 0, step = 2.38 / std::sqrt(static_cast<double>(dim));
   constexpr int kMoves = 12, kMaxLevels = 500;
   for (int level = 1; beta < 1; ++level) {
-    if (level > kMaxLevels) throw NumericalError("annealing does not reach the target in 500 temperatures; try --init laplace or another --start-scale");
+    if (level > kMaxLevels)
+      throw NumericalError(
+          "annealing does not reach the target in 500 temperatures; try --init laplace or another --start-scale");
     if (observer.should_stop()) throw Interrupted("stopped while annealing");
     const Tensor increment = log_p - log_first(x);
     const double next = next_beta(increment, beta);

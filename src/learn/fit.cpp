@@ -41,7 +41,8 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer) {
   if (out.flow.defensive > 0) {
     const Tensor centre = buffer.x.mean(0), centred = buffer.x - centre;
     const Tensor covariance = at::matmul(centred.t(), centred) / static_cast<double>(buffer.x.size(0) - 1);
-    out.proposal = make_defensive(std::move(out.proposal), out.flow.defensive, {centre, 1.5 * at::linalg_cholesky(covariance)});
+    out.proposal =
+        make_defensive(std::move(out.proposal), out.flow.defensive, {centre, 1.5 * at::linalg_cholesky(covariance)});
   }
   out.start_method = start.method;
   out.start_acceptance = start.acceptance;

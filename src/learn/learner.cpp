@@ -55,7 +55,8 @@ class Step {
     bool skipped = false;
   };
 
-  Outcome take(Objective objective, const Tensor& noise, const Tensor& state_x, const Tensor& state_log_prob, double rate) {
+  Outcome take(Objective objective, const Tensor& noise, const Tensor& state_x, const Tensor& state_log_prob,
+               double rate) {
     const auto count = static_cast<int64_t>(shards_.size());
     auto rows = [&](const Tensor& t, int64_t s) {
       const int64_t begin = s * kShardRows;
@@ -75,7 +76,8 @@ class Step {
     out.state = gather([](const Shard& shard) { return shard.state; });
     out.value = evaluate(objective, out.candidate, out.state);
     parallel_tasks(count, threads_, [&](int64_t s) {
-      // w' = log p(x') - log q(x'), w = log p(x) - log q(x). Candidates left out have weight 0, whatever their gradient.
+      // w' = log p(x') - log q(x'), w = log p(x) - log q(x). Candidates left out have weight 0, whatever their
+      // gradient.
       Shard& shard = shards_[static_cast<size_t>(s)];
       const Tensor g = rows(out.value.grad_candidate, s).contiguous();
       const Tensor grad_x = at::where(at::eq(g, 0).unsqueeze(1), at::zeros_like(shard.target.gradient),
@@ -109,7 +111,8 @@ class Step {
       const int64_t begin = b * kShardRows, rows = std::min(kShardRows, n - begin);
       const Draws draws = proposal_.from_noise(z.narrow(0, begin, rows));
       candidate.narrow(0, begin, rows).copy_(target_.log_prob(draws.x) - draws.log_q);
-      state.narrow(0, begin, rows).copy_(buffer.log_prob.narrow(0, begin, rows) - proposal_.log_prob(buffer.x.narrow(0, begin, rows)));
+      state.narrow(0, begin, rows)
+          .copy_(buffer.log_prob.narrow(0, begin, rows) - proposal_.log_prob(buffer.x.narrow(0, begin, rows)));
     });
     proposal_.set_parameters(values_);
     return evaluate(Objective::kAr, candidate, state);
@@ -118,7 +121,8 @@ class Step {
  private:
   static std::vector<double> rates_of(const FlowProposal& proposal) {
     std::vector<double> rates;
-    for (const auto& slot : proposal.slots()) rates.insert(rates.end(), static_cast<size_t>(slot.size), slot.trainable ? slot.rate : 0.0);
+    for (const auto& slot : proposal.slots())
+      rates.insert(rates.end(), static_cast<size_t>(slot.size), slot.trainable ? slot.rate : 0.0);
     return rates;
   }
 
@@ -166,7 +170,8 @@ class Schedule {
   Schedule(const LearnOptions& options, double start_acceptance, double start_kl)
       : options_(options),
         goal_(parse_objective(options.objective)),
-        objective_(goal_ == Objective::kAr && !(start_acceptance >= kOverlap && start_kl < kClose) ? Objective::kArlb : goal_),
+        objective_(goal_ == Objective::kAr && !(start_acceptance >= kOverlap && start_kl < kClose) ? Objective::kArlb
+                                                                                                   : goal_),
         rate_(options.learning_rate) {}
 
   Objective objective() const { return objective_; }
@@ -215,11 +220,14 @@ class Schedule {
 
 void LearnOptions::validate() const {
   parse_objective(objective);
-  if (batch != 0 && (batch < 2 || batch > 1 << 20)) throw ConfigError(fmt::format("batch is {}, must be from 2 to 1048576", batch));
-  if (!(learning_rate >= 0) || !std::isfinite(learning_rate)) throw ConfigError(fmt::format("learning_rate is {}, must be positive", learning_rate));
+  if (batch != 0 && (batch < 2 || batch > 1 << 20))
+    throw ConfigError(fmt::format("batch is {}, must be from 2 to 1048576", batch));
+  if (!(learning_rate >= 0) || !std::isfinite(learning_rate))
+    throw ConfigError(fmt::format("learning_rate is {}, must be positive", learning_rate));
   if (max_iterations < 0) throw ConfigError(fmt::format("max_iterations is {}, must not be negative", max_iterations));
   if (!(max_seconds >= 0)) throw ConfigError(fmt::format("max_seconds is {}, must not be negative", max_seconds));
-  if (!(target_acceptance >= 0)) throw ConfigError(fmt::format("target_acceptance is {}, must be positive", target_acceptance));
+  if (!(target_acceptance >= 0))
+    throw ConfigError(fmt::format("target_acceptance is {}, must be positive", target_acceptance));
   if (window < 0) throw ConfigError(fmt::format("window is {}, must be at least 1", window));
   if (patience < 0) throw ConfigError(fmt::format("patience is {}, must be at least 1", patience));
   if (reductions < -1) throw ConfigError(fmt::format("reductions is {}, must not be negative", reductions));
@@ -240,7 +248,8 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
   return o;
 }
 
-LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& given, Observer& observer) {
+LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& given,
+                  Observer& observer) {
   given.validate();
   const LearnOptions options = given.resolved("");
   const auto begin = std::chrono::steady_clock::now();
@@ -265,15 +274,18 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
     }
     const Tensor chosen = order.narrow(0, at_row, batch);
     at_row += batch;
-    const auto out = step.take(schedule.objective(), noise.normal({batch, proposal.noise_dim()}),
-                               buffer.x.index_select(0, chosen), buffer.log_prob.index_select(0, chosen), schedule.rate_at(result.iterations));
+    const auto out =
+        step.take(schedule.objective(), noise.normal({batch, proposal.noise_dim()}), buffer.x.index_select(0, chosen),
+                  buffer.log_prob.index_select(0, chosen), schedule.rate_at(result.iterations));
     ++result.iterations;
     result.non_finite += out.value.non_finite;
     if (out.skipped) {
       ++result.skipped;
       if (++skipped_in_row >= kMaxSkippedInRow) {
-        throw NumericalError(fmt::format("target {}: loss or gradient was not finite in {} steps in a row; try a smaller "
-                                         "--learning-rate, --init anneal, or --precision double", target.name(), skipped_in_row));
+        throw NumericalError(
+            fmt::format("target {}: loss or gradient was not finite in {} steps in a row; try a smaller "
+                        "--learning-rate, --init anneal, or --precision double",
+                        target.name(), skipped_in_row));
       }
     } else {
       skipped_in_row = 0;

@@ -78,9 +78,12 @@ Objective parse_objective(const std::string& name) {
 
 std::string to_string(Objective objective) {
   switch (objective) {
-    case Objective::kAr: return "ar";
-    case Objective::kArlb: return "arlb";
-    case Objective::kVi: return "vi";
+    case Objective::kAr:
+      return "ar";
+    case Objective::kArlb:
+      return "arlb";
+    case Objective::kVi:
+      return "vi";
   }
   return "";
 }

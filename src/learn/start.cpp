@@ -28,8 +28,8 @@ double scale_of(const Target& target, const StartOptions& options) {
 // Negative Hessian at each row, by central differences of the gradient: [n, dim, dim].
 Tensor curvature(const Target& target, const Tensor& at_points) {
   const int64_t n = at_points.size(0), d = at_points.size(1);
-  const Tensor step = 1e-5 * at_points.abs().clamp_min(1.0);                      // [n, d]
-  const Tensor moves = at::diag_embed(step);                                      // [n, d, d]
+  const Tensor step = 1e-5 * at_points.abs().clamp_min(1.0);  // [n, d]
+  const Tensor moves = at::diag_embed(step);                  // [n, d, d]
   const Tensor points = at::cat({at_points.unsqueeze(1) + moves, at_points.unsqueeze(1) - moves}, 1).reshape({-1, d});
   const Tensor g = log_prob_and_gradient(target, points).gradient.view({n, 2 * d, d});
   const Tensor h = -(g.narrow(1, 0, d) - g.narrow(1, d, d)) / (2 * step.unsqueeze(2));
@@ -186,7 +186,8 @@ void StartOptions::validate() const {
   if (method != "auto" && method != "laplace" && method != "anneal" && method != "none") {
     throw ConfigError(fmt::format("init '{}': must be auto, laplace, anneal or none", method));
   }
-  if (!(scale >= 0) || !std::isfinite(scale)) throw ConfigError(fmt::format("start_scale is {}, must be positive", scale));
+  if (!(scale >= 0) || !std::isfinite(scale))
+    throw ConfigError(fmt::format("start_scale is {}, must be positive", scale));
   if (particles < 64) throw ConfigError(fmt::format("particles is {}, must be at least 64", particles));
 }
 
@@ -224,7 +225,8 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
     }
     if (options.method == "laplace") {
       throw NumericalError(fmt::format("target {}: {} and no Gaussian there overlaps the density; try --init anneal",
-                                       target.name(), modes == 0 ? "no mode was found" : fmt::format("{} modes were found", modes)));
+                                       target.name(),
+                                       modes == 0 ? "no mode was found" : fmt::format("{} modes were found", modes)));
     }
   }
 

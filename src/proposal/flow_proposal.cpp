@@ -105,14 +105,18 @@ class FlowProposalOf final : public FlowProposal {
   }
 
   const std::vector<ParameterSlot>& slots() const override { return flow_.parameters.slots; }
-  std::vector<double> parameters() const override { return {flow_.parameters.values.begin(), flow_.parameters.values.end()}; }
+  std::vector<double> parameters() const override {
+    return {flow_.parameters.values.begin(), flow_.parameters.values.end()};
+  }
   void set_parameters(std::span<const double> values) override {
     auto& own = flow_.parameters.values;
     TORCH_INTERNAL_ASSERT(values.size() == own.size());
     for (size_t i = 0; i < own.size(); ++i) own[i] = static_cast<T>(values[i]);
   }
 
-  std::unique_ptr<Pass> make_pass() const override { return std::make_unique<PassOf<T>>(flow_.parameters.values.size()); }
+  std::unique_ptr<Pass> make_pass() const override {
+    return std::make_unique<PassOf<T>>(flow_.parameters.values.size());
+  }
   Draws draw(const Tensor& noise, Pass& pass) const override {
     return draw_with(noise, static_cast<PassOf<T>&>(pass).work_draw, true);
   }
@@ -127,7 +131,8 @@ class FlowProposalOf final : public FlowProposal {
     std::vector<T> gradient(static_cast<size_t>(dim_ * n));
     to_features(at::matmul(grad_x, factor_).contiguous(), gradient.data());
     std::vector<T> grad_log_det(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) grad_log_det[static_cast<size_t>(i)] = static_cast<T>(-grad_log_q.data_ptr<double>()[i]);
+    for (int64_t i = 0; i < n; ++i)
+      grad_log_det[static_cast<size_t>(i)] = static_cast<T>(-grad_log_q.data_ptr<double>()[i]);
     flow_.forward_derivative(gradient.data(), grad_log_det.data(), n, mine.work_draw, mine.gradient.data());
   }
   // log q = log base(z) + log det of the inverse, z = flow^-1(...x).
@@ -138,7 +143,8 @@ class FlowProposalOf final : public FlowProposal {
     const Tensor grad_base = standard_ ? mine.z.neg() : base_.gradient(mine.z);
     to_features((grad_base * grad_log_q.unsqueeze(1)).contiguous(), gradient.data());
     std::vector<T> grad_log_det(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) grad_log_det[static_cast<size_t>(i)] = static_cast<T>(grad_log_q.data_ptr<double>()[i]);
+    for (int64_t i = 0; i < n; ++i)
+      grad_log_det[static_cast<size_t>(i)] = static_cast<T>(grad_log_q.data_ptr<double>()[i]);
     flow_.inverse_derivative(gradient.data(), grad_log_det.data(), n, mine.work_score, mine.gradient.data());
   }
 
@@ -160,10 +166,12 @@ class FlowProposalOf final : public FlowProposal {
     auto find = [&](const std::string& name, at::IntArrayRef shape) {
       const auto found = state.find(name);
       if (found == state.end()) throw DataError(fmt::format("stored proposal: '{}' is missing", name));
-      if (found->second.sizes() != shape) throw DataError(fmt::format("stored proposal: '{}' has the wrong shape", name));
+      if (found->second.sizes() != shape)
+        throw DataError(fmt::format("stored proposal: '{}' has the wrong shape", name));
       return found->second;
     };
-    set_whitening(find("whitening.shift", shift_.sizes()).to(at::kDouble), find("whitening.factor", factor_.sizes()).to(at::kDouble));
+    set_whitening(find("whitening.shift", shift_.sizes()).to(at::kDouble),
+                  find("whitening.factor", factor_.sizes()).to(at::kDouble));
     if (!standard_) {
       base_.log_weights = find("base.log_weights", base_.log_weights.sizes()).to(at::kDouble);
       base_.means = find("base.means", base_.means.sizes()).to(at::kDouble);
@@ -266,8 +274,10 @@ class DefensiveProposal final : public Proposal {
     const auto d = static_cast<double>(dim());
     const Tensor inverse = at::linalg_solve_triangular(factor_, at::eye(dim(), at::kDouble), /*upper=*/false);
     const Tensor square = at::matmul(x - shift_, inverse.t()).square().sum(-1);
-    const double constant = std::lgamma((kDegrees + d) / 2) - std::lgamma(kDegrees / 2) - d / 2 * std::log(kDegrees * std::numbers::pi);
-    const Tensor log_wide = constant - factor_.diagonal().log().sum() - (kDegrees + d) / 2 * (square / kDegrees).log1p();
+    const double constant =
+        std::lgamma((kDegrees + d) / 2) - std::lgamma(kDegrees / 2) - d / 2 * std::log(kDegrees * std::numbers::pi);
+    const Tensor log_wide =
+        constant - factor_.diagonal().log().sum() - (kDegrees + d) / 2 * (square / kDegrees).log1p();
     return at::logaddexp(log_inner + std::log1p(-weight_), log_wide + std::log(weight_));
   }
   std::unique_ptr<Proposal> inner_;
@@ -280,11 +290,14 @@ class DefensiveProposal final : public Proposal {
 void FlowSpec::validate() const {
   const std::vector<std::string> families = {"auto", "spline", "realnvp", "coupling", "gaussian", "gaussian-diagonal"};
   if (std::find(families.begin(), families.end(), family) == families.end()) {
-    throw ConfigError(fmt::format("flow '{}': must be auto, spline, realnvp, coupling, gaussian or gaussian-diagonal", family));
+    throw ConfigError(
+        fmt::format("flow '{}': must be auto, spline, realnvp, coupling, gaussian or gaussian-diagonal", family));
   }
-  if (couplings < 0 || couplings > 64) throw ConfigError(fmt::format("couplings is {}, must be from 1 to 64 (0: by family)", couplings));
+  if (couplings < 0 || couplings > 64)
+    throw ConfigError(fmt::format("couplings is {}, must be from 1 to 64 (0: by family)", couplings));
   for (const int64_t width : hidden) {
-    if (width < 1 || width > 16384) throw ConfigError(fmt::format("hidden has a layer of {}, must be from 1 to 16384", width));
+    if (width < 1 || width > 16384)
+      throw ConfigError(fmt::format("hidden has a layer of {}, must be from 1 to 16384", width));
   }
   if (bins < 2 || bins > 1024) throw ConfigError(fmt::format("bins is {}, must be from 2 to 1024", bins));
   if (radial_bins != 0 && radial_bins != -1 && (radial_bins < 2 || radial_bins > 1024)) {
@@ -294,7 +307,8 @@ void FlowSpec::validate() const {
   if (!(max_log_scale > 0) || !std::isfinite(max_log_scale)) {
     throw ConfigError(fmt::format("max_log_scale is {}, must be positive", max_log_scale));
   }
-  if (!(defensive >= 0 && defensive < 1)) throw ConfigError(fmt::format("defensive is {}, must be in [0, 1)", defensive));
+  if (!(defensive >= 0 && defensive < 1))
+    throw ConfigError(fmt::format("defensive is {}, must be in [0, 1)", defensive));
   if (!activation.empty()) parse_activation(activation);
   if (precision != "float" && precision != "double") {
     throw ConfigError(fmt::format("precision '{}': must be float or double", precision));
@@ -308,7 +322,8 @@ FlowSpec FlowSpec::resolved(int64_t dim) const {
   if (spec.family == "auto") spec.family = dim <= 4 ? "spline" : "coupling";
   const bool paper = spec.family == "realnvp", splines = spec.family == "spline";
   if (spec.couplings == 0) spec.couplings = paper || splines ? 4 : 8;
-  if (spec.hidden.empty()) spec.hidden = paper ? std::vector<int64_t>{512} : splines ? std::vector<int64_t>{64, 64} : std::vector<int64_t>{24};
+  if (spec.hidden.empty())
+    spec.hidden = paper ? std::vector<int64_t>{512} : splines ? std::vector<int64_t>{64, 64} : std::vector<int64_t>{24};
   if (spec.activation.empty()) spec.activation = paper ? "relu" : "silu";
   if (spec.radial_bins < 0) spec.radial_bins = splines ? 128 : 0;
   if (paper) spec.rotations = false;
@@ -319,8 +334,8 @@ std::unique_ptr<Proposal> make_defensive(std::unique_ptr<Proposal> inner, double
   return std::make_unique<DefensiveProposal>(std::move(inner), weight, wide);
 }
 
-std::unique_ptr<FlowProposal> make_flow_proposal(const FlowSpec& spec, const Whitening& whitening, const GaussianMixture& base,
-                                                 uint64_t seed) {
+std::unique_ptr<FlowProposal> make_flow_proposal(const FlowSpec& spec, const Whitening& whitening,
+                                                 const GaussianMixture& base, uint64_t seed) {
   spec.validate();
   if (spec.precision == "double") return std::make_unique<FlowProposalOf<double>>(spec, whitening, base, seed);
   return std::make_unique<FlowProposalOf<float>>(spec, whitening, base, seed);

@@ -13,8 +13,8 @@
 namespace hastings {
 namespace {
 
-constexpr int64_t kBlock = 512;               // candidates at a time: fixed, so that results are
-constexpr size_t kKeptWeights = 25000;        // candidates' weights kept a chain
+constexpr int64_t kBlock = 512;         // candidates at a time: fixed, so that results are
+constexpr size_t kKeptWeights = 25000;  // candidates' weights kept a chain
 constexpr int64_t kReportEvery = 64 * kBlock;
 
 std::span<double> doubles(const Tensor& t) { return {t.data_ptr<double>(), static_cast<size_t>(t.numel())}; }
@@ -92,7 +92,8 @@ class Chain {
         return;
       }
     }
-    throw NumericalError(fmt::format("target {}: none of {} candidates has a finite log density", target_name, kBlocks * kBlock));
+    throw NumericalError(
+        fmt::format("target {}: none of {} candidates has a finite log density", target_name, kBlocks * kBlock));
   }
 
   void independent_block(Keeper& keeper, ChainReport& report) {
@@ -102,8 +103,8 @@ class Chain {
     const Tensor held = at::empty({n}, at::kLong), stat = at::empty({n}, at::kDouble);
     ScanInfo info;
     const Tensor before = at::scalar_tensor(state_.log_weight, at::kDouble).view({1});
-    scan(doubles(c.log_weight).first(static_cast<size_t>(n)), doubles(log_u).first(static_cast<size_t>(n)), state_, info,
-         {held.data_ptr<int64_t>(), static_cast<size_t>(n)}, doubles(stat));
+    scan(doubles(c.log_weight).first(static_cast<size_t>(n)), doubles(log_u).first(static_cast<size_t>(n)), state_,
+         info, {held.data_ptr<int64_t>(), static_cast<size_t>(n)}, doubles(stat));
     if (keeper.warm()) add(info, n, c, report);
     const Tensor row = held + 1;  // 0 is the state that came in
     const Tensor x = at::cat({x_, c.x}, 0).index_select(0, row);
@@ -115,8 +116,8 @@ class Chain {
   }
 
   // Steps one by one where some are local. Which ones is decided beforehand, by a stream of its own.
-  void mixed_block(Keeper& keeper, ChainReport& report, const LocalKernel& kernel, const Density& density, double fraction,
-                   Stream& choice, Stream& local_noise, Stream& local_uniforms, bool always_local) {
+  void mixed_block(Keeper& keeper, ChainReport& report, const LocalKernel& kernel, const Density& density,
+                   double fraction, Stream& choice, Stream& local_noise, Stream& local_uniforms, bool always_local) {
     const int64_t n = std::min(kBlock, keeper.steps_left());
     Candidates c;
     if (!always_local) c = draw(kBlock);
@@ -192,18 +193,21 @@ std::unique_ptr<LocalKernel> make_local(const Target& target, const Proposal& pr
   const Tensor centred = x - x.mean(0);
   const Tensor covariance = at::matmul(centred.t(), centred) / 2047.0;
   const auto d = static_cast<double>(target.dim());
-  const Tensor factor = at::linalg_cholesky(covariance + covariance.diagonal().mean() * 1e-9 * at::eye(target.dim(), at::kDouble));
+  const Tensor factor =
+      at::linalg_cholesky(covariance + covariance.diagonal().mean() * 1e-9 * at::eye(target.dim(), at::kDouble));
   const double given = options.local_step;
   if (options.local_moves == "rw") return make_random_walk(factor, given > 0 ? given : 2.38 / std::sqrt(d));
   if (options.local_moves == "mala") return make_mala(factor, given > 0 ? given : 1.65 / std::pow(d, 1.0 / 6));
-  if (options.local_moves == "hmc") return make_hmc(factor, given > 0 ? given : 0.8 / std::pow(d, 0.25), options.leapfrog_steps);
+  if (options.local_moves == "hmc")
+    return make_hmc(factor, given > 0 ? given : 0.8 / std::pow(d, 0.25), options.leapfrog_steps);
   IndependentDraws independent;
   independent.draw = [&proposal](int64_t n, RowStreams noise) {
     const Draws draws = proposal.from_noise(noise.normal(n, proposal.noise_dim()));
     return std::pair<Tensor, Tensor>(draws.x, draws.log_q);
   };
   independent.log_prob = [&proposal](const Tensor& at_x) { return proposal.log_prob(at_x); };
-  return make_random_walk_mixture(independent, 1 - options.local_fraction, factor, given > 0 ? given : 2.38 / std::sqrt(d));
+  return make_random_walk_mixture(independent, 1 - options.local_fraction, factor,
+                                  given > 0 ? given : 2.38 / std::sqrt(d));
 }
 
 }  // namespace
@@ -215,13 +219,15 @@ void SampleOptions::validate() const {
   if (thin < 1) throw ConfigError(fmt::format("thin is {}, must be at least 1", thin));
   if (draws > (int64_t{1} << 40) / thin) throw ConfigError(fmt::format("draws times thin is above 2^40"));
   if (threads < 0) throw ConfigError(fmt::format("threads is {}, must not be negative", threads));
-  if (local_moves != "none" && local_moves != "rw" && local_moves != "mala" && local_moves != "hmc" && local_moves != "mixture") {
+  if (local_moves != "none" && local_moves != "rw" && local_moves != "mala" && local_moves != "hmc" &&
+      local_moves != "mixture") {
     throw ConfigError(fmt::format("local_moves '{}': must be none, rw, mala, hmc or mixture", local_moves));
   }
   if (!(local_fraction > 0 && local_fraction < 1)) {
     throw ConfigError(fmt::format("local_fraction is {}, must be between 0 and 1", local_fraction));
   }
-  if (!(local_step >= 0) || !std::isfinite(local_step)) throw ConfigError(fmt::format("local_step is {}, must not be negative", local_step));
+  if (!(local_step >= 0) || !std::isfinite(local_step))
+    throw ConfigError(fmt::format("local_step is {}, must not be negative", local_step));
   if (leapfrog_steps < 1) throw ConfigError(fmt::format("leapfrog_steps is {}, must be at least 1", leapfrog_steps));
 }
 
@@ -273,7 +279,8 @@ SampleReport sample(const Target& target, const Proposal& proposal, const Sample
     while (keeper.steps_left() > 0) {
       if (observer.should_stop()) throw Interrupted("stopped while sampling");
       if (local) {
-        chain.mixed_block(keeper, mine, *kernel, density, options.local_fraction, choice, noise, local_uniforms, always_local);
+        chain.mixed_block(keeper, mine, *kernel, density, options.local_fraction, choice, noise, local_uniforms,
+                          always_local);
       } else {
         chain.independent_block(keeper, mine);
       }

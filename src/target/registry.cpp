@@ -36,7 +36,8 @@ const std::vector<Entry>& entries() {
       {"toy", "1-d, two Gaussians of different width", [] { return make_toy(); }, nullptr},
       {"gaussian", "2-d (gaussian:DIM), standard Gaussian", [] { return make_gaussian(); },
        [](int64_t d) { return make_gaussian(d); }},
-      {"funnel", "2-d (funnel:DIM), Neal's funnel", [] { return make_funnel(); }, [](int64_t d) { return make_funnel(d); }},
+      {"funnel", "2-d (funnel:DIM), Neal's funnel", [] { return make_funnel(); },
+       [](int64_t d) { return make_funnel(d); }},
       {"banana", "2-d, twisted Gaussian", [] { return make_banana(); }, nullptr},
   };
   return all;
@@ -82,7 +83,8 @@ int64_t parse_dim(const std::string& name, const std::string& text) {
 std::vector<TargetInfo> list_targets() {
   std::vector<TargetInfo> list;
   for (const auto& entry : entries()) list.push_back({entry.name, entry.summary});
-  list.push_back({"logistic:FILE", "Bayesian logistic regression; CSV, white-space or libsvm file, label last (libsvm: first)"});
+  list.push_back(
+      {"logistic:FILE", "Bayesian logistic regression; CSV, white-space or libsvm file, label last (libsvm: first)"});
   list.push_back({"logistic:simulated", "5-d, the same on 200 simulated observations"});
   return list;
 }
@@ -98,7 +100,8 @@ std::unique_ptr<Target> find_target(const std::string& spec) {
   for (const auto& entry : entries()) {
     if (name != entry.name) continue;
     if (colon == std::string::npos) return entry.make();
-    if (!entry.make_dim) throw ConfigError(fmt::format("target {} has a fixed dimension; '{}' is not understood", name, spec));
+    if (!entry.make_dim)
+      throw ConfigError(fmt::format("target {} has a fixed dimension; '{}' is not understood", name, spec));
     return entry.make_dim(parse_dim(name, argument));
   }
   unknown(name);

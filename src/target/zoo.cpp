@@ -106,13 +106,12 @@ class Ring final : public Radial {
 class Ring5 final : public Radial {
  public:
   Ring5()
-      : Radial(
-            "ring5",
-            [](double r) {
-              const double i = std::clamp(std::round(r), 1.0, 5.0);
-              return (r - i) * (r - i) / 0.04;
-            },
-            {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 8}) {}
+      : Radial("ring5",
+               [](double r) {
+                 const double i = std::clamp(std::round(r), 1.0, 5.0);
+                 return (r - i) * (r - i) / 0.04;
+               },
+               {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 8}) {}
   Tensor log_prob(const Tensor& x) const override {
     const Tensor r = radius(x);
     const Tensor nearest = r.detach().round().clamp(1, 5);
@@ -146,7 +145,10 @@ class Ring5 final : public Radial {
 class IsotropicMixture final : public Named {
  public:
   IsotropicMixture(std::string name, Tensor means, Tensor sds, std::vector<std::string> labels)
-      : Named(std::move(name), means.size(1)), means_(std::move(means)), sds_(std::move(sds)), labels_(std::move(labels)) {
+      : Named(std::move(name), means.size(1)),
+        means_(std::move(means)),
+        sds_(std::move(sds)),
+        labels_(std::move(labels)) {
     const auto d = static_cast<double>(dim());
     log_scale_ = -d * sds_.log() - d / 2 * kLogTwoPi - std::log(static_cast<double>(means_.size(0)));
     precision_half_ = 0.5 / sds_.square();
@@ -173,9 +175,7 @@ class IsotropicMixture final : public Named {
     const int64_t k = means_.size(0);
     return Regions{labels_, at::full({k}, 1.0 / static_cast<double>(k), at::kDouble)};
   }
-  Tensor region_of(const Tensor& x) const override {
-    return (x.unsqueeze(1) - means_).square().sum(-1).argmin(1);
-  }
+  Tensor region_of(const Tensor& x) const override { return (x.unsqueeze(1) - means_).square().sum(-1).argmin(1); }
   double scale() const override { return means_.abs().max().item<double>(); }
 
  private:
@@ -190,7 +190,9 @@ class IsotropicMixture final : public Named {
 class ZeroMeanGaussian final : public Named {
  public:
   ZeroMeanGaussian(std::string name, Tensor factor)
-      : Named(std::move(name), factor.size(0)), factor_(std::move(factor)), inverse_t_(at::linalg_inv(factor_).t().contiguous()) {}
+      : Named(std::move(name), factor.size(0)),
+        factor_(std::move(factor)),
+        inverse_t_(at::linalg_inv(factor_).t().contiguous()) {}
   ZeroMeanGaussian(std::string name, Tensor sds, bool /*diagonal*/)
       : Named(std::move(name), sds.size(0)), sds_(std::move(sds)) {}
 
@@ -220,9 +222,7 @@ class RoughWell final : public Named {
  public:
   RoughWell() : Named("rough_well", 2) {}
   static constexpr double kEta = 0.01;
-  Tensor log_prob(const Tensor& x) const override {
-    return -(x.square() * 0.5 + kEta * (x / kEta).cos()).sum(-1);
-  }
+  Tensor log_prob(const Tensor& x) const override { return -(x.square() * 0.5 + kEta * (x / kEta).cos()).sum(-1); }
   // e^{-eta cos(x/eta)} = I_0(eta) + 2 sum_k (-1)^k I_k(eta) cos(k x/eta), and the Gaussian mean of cos(k x/eta)
   // is e^{-k^2/(2 eta^2)} = 0 to the last bit: so Z = (sqrt(2 pi) I_0(eta))^2, and the variance is 1.
   Truth truth() const override {

@@ -35,9 +35,9 @@ struct ScanState {
 // What is only looked at.
 struct ScanInfo {
   int64_t accepted = 0;
-  int64_t non_finite = 0;        // candidates rejected for a non-finite weight
-  int64_t longest_run = 0;       // longest stay at one state
-  double acceptance_sum = 0;     // sum of min(1, e^r), the Rao–Blackwellised count of acceptances
+  int64_t non_finite = 0;     // candidates rejected for a non-finite weight
+  int64_t longest_run = 0;    // longest stay at one state
+  double acceptance_sum = 0;  // sum of min(1, e^r), the Rao–Blackwellised count of acceptances
 };
 
 // Runs the chain over a batch of candidates. held[i] is the index of the candidate that is the state

@@ -5,13 +5,13 @@
 
 namespace hastings {
 
-// The paper's (appendix C.1): N / (1 + 2 sum (1 - s/N) rho_s), rho_s from the TRUE mean and standard deviation, averaged
-// over the chains, summed while rho_s > 0.05. N is the length of one chain.
+// The paper's (appendix C.1): N / (1 + 2 sum (1 - s/N) rho_s), rho_s from the TRUE mean and standard deviation,
+// averaged over the chains, summed while rho_s > 0.05. N is the length of one chain.
 double paper_ess(const Tensor& draws, double mean, double sd);
 
 // Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021): rank-normalised, split chains. NaN where undefined
 // (fewer than four draws a chain, a constant quantity).
-double rhat(const Tensor& draws);      // the larger of the bulk's and the folded draws'
+double rhat(const Tensor& draws);  // the larger of the bulk's and the folded draws'
 double bulk_ess(const Tensor& draws);
 double tail_ess(const Tensor& draws);  // the smaller of the 5 % and 95 % quantiles'
 double mean_ess(const Tensor& draws);

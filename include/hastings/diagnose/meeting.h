@@ -25,8 +25,8 @@ struct Meeting {
   int64_t not_met = 0;
   int64_t lag = 1;
 
-  double bound(int64_t steps) const;            // on the total variation distance after `steps`
-  int64_t steps_for(double distance) const;     // first number of steps with bound <= distance
+  double bound(int64_t steps) const;         // on the total variation distance after `steps`
+  int64_t steps_for(double distance) const;  // first number of steps with bound <= distance
 };
 
 Meeting meeting_times(const Target& target, const Proposal& proposal, const MeetingOptions& options);

@@ -20,21 +20,21 @@ struct RunSummary {
   std::vector<ParameterSummary> parameters;
   int64_t chains = 0, draws = 0;
   double acceptance = 0, acceptance_low = 0, acceptance_high = 0;  // 95 % interval
-  double acceptance_bound = 0;     // 1 - sqrt(symmetric KL / 2), from the sampled weights
+  double acceptance_bound = 0;  // 1 - sqrt(symmetric KL / 2), from the sampled weights
   double log_z = 0, log_z_error = 0;
   double pareto_k = 0;
-  double weight_share = 0;         // effective share of the candidates
+  double weight_share = 0;  // effective share of the candidates
   int64_t longest_run = 0, non_finite = 0, proposed = 0;
-  double learned_acceptance = 0;   // as learning saw it, against the buffer's points; 0: not known
+  double learned_acceptance = 0;  // as learning saw it, against the buffer's points; 0: not known
   double learn_seconds = 0, sample_seconds = 0;
   double min_ess_bulk = 0, min_ess_tail = 0, max_rhat = 0;
-  double ess_per_second = 0;             // of sampling alone
+  double ess_per_second = 0;  // of sampling alone
   double ess_per_second_with_learning = 0;
   // From coupled chains; negative where there was no certificate (local moves).
-  int64_t mixing_steps = -1;             // steps after which the distance to stationarity is below 0.01
+  int64_t mixing_steps = -1;  // steps after which the distance to stationarity is below 0.01
   int64_t pairs_not_met = 0;
   bool good = false;
-  std::vector<std::string> verdict;      // one sentence each
+  std::vector<std::string> verdict;  // one sentence each
 };
 
 // `column(i)` hands over parameter i as [chains, draws]; only one is in memory at a time.

@@ -33,13 +33,13 @@ struct CouplingOptions {
 
 // RealNVP (Dinh et al. 2017): y_b = x_b exp(s(x_a)) + t(x_a), s bounded by a tanh. Two dimensions or more.
 template <class T>
-std::unique_ptr<Layer<T>> make_affine_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped,
-                                               const CouplingOptions& options, Stream& random);
+std::unique_ptr<Layer<T>> make_affine_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim,
+                                               bool swapped, const CouplingOptions& options, Stream& random);
 
 // y_b = spline(x_b; parameters(x_a)). Two dimensions or more.
 template <class T>
-std::unique_ptr<Layer<T>> make_spline_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped,
-                                               const CouplingOptions& options, Stream& random);
+std::unique_ptr<Layer<T>> make_spline_coupling(Parameters<T>& parameters, const std::string& name, int64_t dim,
+                                               bool swapped, const CouplingOptions& options, Stream& random);
 
 // A spline of its own for every coordinate.
 template <class T>
@@ -53,7 +53,8 @@ std::unique_ptr<Layer<T>> make_radial(Parameters<T>& parameters, const std::stri
 
 // A fixed random rotation; mixes coordinates between couplings.
 template <class T>
-std::unique_ptr<Layer<T>> make_rotation(Parameters<T>& parameters, const std::string& name, int64_t dim, Stream& random);
+std::unique_ptr<Layer<T>> make_rotation(Parameters<T>& parameters, const std::string& name, int64_t dim,
+                                        Stream& random);
 
 // y = L x + b, L lower triangular (or diagonal) with positive diagonal.
 template <class T>

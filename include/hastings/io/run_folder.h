@@ -22,11 +22,11 @@ std::string version();  // of hastings
 
 // What a fit left behind.
 struct StoredFit {
-  std::string target;           // its name
-  FlowSpec flow;                // as resolved
+  std::string target;  // its name
+  FlowSpec flow;       // as resolved
   std::unique_ptr<Proposal> proposal;
   double learn_seconds = 0, learned_acceptance = 0;
-  std::string config;           // config.json, as text
+  std::string config;  // config.json, as text
 };
 
 // True if there is a finished fit in the folder.
@@ -58,12 +58,13 @@ class RunWriter final : public DrawSink {
   SampleOptions options_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Chain>> chains_;
-  mutable Tensor cache_;                 // [columns, chains, draws] of the last columns read
+  mutable Tensor cache_;  // [columns, chains, draws] of the last columns read
   mutable int64_t cache_begin_ = -1;
 };
 
 // The summary of a finished sampling run: diagnosis of the stored draws and of the candidates' weights.
-RunSummary summarise_run(const Target& target, const SampleOptions& options, const SampleReport& report, const RunWriter& writer, const StoredFit& stored);
+RunSummary summarise_run(const Target& target, const SampleOptions& options, const SampleReport& report,
+                         const RunWriter& writer, const StoredFit& stored);
 
 nlohmann::json load_summary(const std::string& folder);
 

@@ -13,31 +13,31 @@
 namespace hastings {
 
 struct LearnOptions {
-  std::string objective = "ar";      // ar | arlb | vi
-  int64_t batch = 0;                 // candidates, and states, a step; 0: by the flow's family
-  double learning_rate = 0;          // at the start, lowered when the acceptance rate stops rising; 0: by family
+  std::string objective = "ar";  // ar | arlb | vi
+  int64_t batch = 0;             // candidates, and states, a step; 0: by the flow's family
+  double learning_rate = 0;      // at the start, lowered when the acceptance rate stops rising; 0: by family
   int64_t max_iterations = 50000;
-  double max_seconds = 150;          // 0: no limit
-  double target_acceptance = 0;      // good enough: learning ends here; 0: by family
-  int64_t window = 0;                // steps before progress is judged; 0: by family
-  int64_t patience = 0;              // windows without progress before the rate is lowered; 0: by family
-  int64_t reductions = -1;           // of the rate, each by half an order, before learning ends; -1: by family
-  double clip = 10;                  // largest norm of a gradient
+  double max_seconds = 150;      // 0: no limit
+  double target_acceptance = 0;  // good enough: learning ends here; 0: by family
+  int64_t window = 0;            // steps before progress is judged; 0: by family
+  int64_t patience = 0;          // windows without progress before the rate is lowered; 0: by family
+  int64_t reductions = -1;       // of the rate, each by half an order, before learning ends; -1: by family
+  double clip = 10;              // largest norm of a gradient
   uint64_t seed = 1;
-  int threads = 0;                   // 0: all cores; results do not depend on it
+  int threads = 0;  // 0: all cores; results do not depend on it
   void validate() const;
   LearnOptions resolved(const std::string& family) const;
 };
 
 struct LearnResult {
   std::vector<LearnProgress> history;
-  double acceptance = 0;   // of the proposal that is kept: the best of all windows, or the start if none was better
+  double acceptance = 0;  // of the proposal that is kept: the best of all windows, or the start if none was better
   double acceptance_bound = 0;
   int64_t iterations = 0;
   int64_t skipped = 0;     // steps left out for a non-finite loss or gradient
   int64_t non_finite = 0;  // candidates with a non-finite log density
   double seconds = 0;
-  std::string stopped;     // why
+  std::string stopped;  // why
 };
 
 // The buffer of Algorithm 1: a population of chains. Every step some of them meet new candidates.
@@ -46,7 +46,8 @@ struct Buffer {
 };
 
 // Improves `proposal` in place; the buffer's chains move with it.
-LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& options, Observer& observer);
+LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& options,
+                  Observer& observer);
 
 // Start, build and learn in one: what `hastings fit` does. The proposal that comes back is frozen.
 struct FitOptions {

@@ -22,11 +22,11 @@ std::string to_string(Objective objective);
 
 struct ObjectiveValue {
   double loss = 0;
-  double acceptance = 0;     // estimate of AR, whichever the objective
-  double symmetric_kl = 0;   // estimate of KL(q|p) + KL(p|q)
-  Tensor grad_candidate;     // [K] d loss / d w(x'_j)
-  Tensor grad_state;         // [K] d loss / d w(x_i)
-  int64_t non_finite = 0;    // weights left out of loss and gradient
+  double acceptance = 0;    // estimate of AR, whichever the objective
+  double symmetric_kl = 0;  // estimate of KL(q|p) + KL(p|q)
+  Tensor grad_candidate;    // [K] d loss / d w(x'_j)
+  Tensor grad_state;        // [K] d loss / d w(x_i)
+  int64_t non_finite = 0;   // weights left out of loss and gradient
 };
 
 // Log weights [K'], [K] in double. A candidate with a non-finite weight counts as never accepted.

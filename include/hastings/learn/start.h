@@ -21,13 +21,13 @@ struct StartOptions {
 };
 
 struct Start {
-  std::string method;      // what was used
-  Whitening whitening;     // location and scale of the whole
-  GaussianMixture base;    // in whitened coordinates
-  Tensor population;       // [particles, dim], roughly distributed as the target
-  Tensor log_prob;         // [particles]
-  double acceptance = 0;   // estimated acceptance rate of the start itself
-  int64_t modes = 0;       // distinct modes that were found; 0 if not looked for
+  std::string method;                  // what was used
+  Whitening whitening;                 // location and scale of the whole
+  GaussianMixture base;                // in whitened coordinates
+  Tensor population;                   // [particles, dim], roughly distributed as the target
+  Tensor log_prob;                     // [particles]
+  double acceptance = 0;               // estimated acceptance rate of the start itself
+  int64_t modes = 0;                   // distinct modes that were found; 0 if not looked for
   std::vector<LearnProgress> history;  // a row for each temperature
 };
 
@@ -45,6 +45,7 @@ Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 
 struct Population {
   Tensor x, log_prob;
 };
-Population anneal(const Target& target, const StartOptions& options, Observer& observer, std::vector<LearnProgress>& history);
+Population anneal(const Target& target, const StartOptions& options, Observer& observer,
+                  std::vector<LearnProgress>& history);
 
 }  // namespace hastings

@@ -14,18 +14,18 @@ namespace hastings {
 // The architecture. Everything a stored proposal needs to be built again, but for its numbers. Fields left at their
 // defaults here are filled in by resolved().
 struct FlowSpec {
-  std::string family = "auto";       // auto | spline | coupling | realnvp | gaussian | gaussian-diagonal
-  int64_t couplings = 0;             // 0: by family
-  std::vector<int64_t> hidden;       // empty: by family
-  std::string activation;            // relu | tanh | silu; empty: by family
-  int64_t bins = 32;                 // of the coupling splines
-  double bound = 5.0;                // the splines are the identity beyond this many whitened units
-  int64_t radial_bins = -1;          // 0: no radial layer; -1: by family
-  double max_log_scale = 2.0;        // of affine couplings
-  bool rotations = true;             // fixed rotations between couplings, in three dimensions and more
-  std::string precision = "float";   // float | double; log weights are double in either case
-  double defensive = 0.0;            // weight of a wide Student-t component, mixed in after learning
-  int64_t base_components = 1;       // filled in by the start
+  std::string family = "auto";      // auto | spline | coupling | realnvp | gaussian | gaussian-diagonal
+  int64_t couplings = 0;            // 0: by family
+  std::vector<int64_t> hidden;      // empty: by family
+  std::string activation;           // relu | tanh | silu; empty: by family
+  int64_t bins = 32;                // of the coupling splines
+  double bound = 5.0;               // the splines are the identity beyond this many whitened units
+  int64_t radial_bins = -1;         // 0: no radial layer; -1: by family
+  double max_log_scale = 2.0;       // of affine couplings
+  bool rotations = true;            // fixed rotations between couplings, in three dimensions and more
+  std::string precision = "float";  // float | double; log weights are double in either case
+  double defensive = 0.0;           // weight of a wide Student-t component, mixed in after learning
+  int64_t base_components = 1;      // filled in by the start
 
   void validate() const;  // throws ConfigError naming field and value
   // Every choice made, for a target of this dimension:
@@ -66,8 +66,8 @@ class FlowProposal : public Proposal {
 
 // A fresh proposal: flow at the identity, so that q is the base pushed through the whitening. The base is given in
 // whitened coordinates.
-std::unique_ptr<FlowProposal> make_flow_proposal(const FlowSpec& spec, const Whitening& whitening, const GaussianMixture& base,
-                                                 uint64_t seed);
+std::unique_ptr<FlowProposal> make_flow_proposal(const FlowSpec& spec, const Whitening& whitening,
+                                                 const GaussianMixture& base, uint64_t seed);
 
 // q = (1 - e) inner + e wide, exactly: both densities are evaluated for every draw. The wide component is a
 // multivariate Student t with 3 degrees of freedom.

@@ -41,9 +41,9 @@ struct GaussianMixture {
 
   int64_t components() const { return means.size(0); }
   int64_t dim() const { return means.size(1); }
-  Tensor log_prob(const Tensor& x) const;      // [n]
-  Tensor log_joint(const Tensor& x) const;     // [n, components]: log weight + log density
-  Tensor gradient(const Tensor& x) const;      // [n, dim] of log_prob
+  Tensor log_prob(const Tensor& x) const;        // [n]
+  Tensor log_joint(const Tensor& x) const;       // [n, components]: log weight + log density
+  Tensor gradient(const Tensor& x) const;        // [n, dim] of log_prob
   Tensor from_noise(const Tensor& noise) const;  // [n, dim + 1] -> [n, dim]; the last column picks the component
 
   static GaussianMixture standard(int64_t dim);

@@ -14,11 +14,11 @@ namespace hastings {
 
 struct SampleOptions {
   int chains = 4;
-  int64_t draws = 1000;   // kept, each chain
-  int64_t warmup = 200;   // first steps, discarded: the proposal is frozen already, this is burn-in
-  int64_t thin = 1;       // keep every thin-th step
+  int64_t draws = 1000;  // kept, each chain
+  int64_t warmup = 200;  // first steps, discarded: the proposal is frozen already, this is burn-in
+  int64_t thin = 1;      // keep every thin-th step
   uint64_t seed = 1;
-  int threads = 0;        // 0: all cores
+  int threads = 0;                   // 0: all cores
   std::string local_moves = "none";  // none | rw | mala | hmc | mixture
   double local_fraction = 0.2;       // share of steps that are local (mixture: weight of the random walk)
   double local_step = 0;             // in units of the target's spread; 0: the usual scaling with dimension
@@ -52,8 +52,8 @@ class MemorySink final : public DrawSink {
 };
 
 struct ChainReport {
-  ScanInfo scan;                    // after warm-up, independent steps
-  int64_t steps = 0;                // independent steps after warm-up
+  ScanInfo scan;      // after warm-up, independent steps
+  int64_t steps = 0;  // independent steps after warm-up
   int64_t local_steps = 0;
   int64_t local_accepted = 0;
   std::vector<double> log_weights;  // of the first independent candidates, for evidence and Pareto k

@@ -42,11 +42,11 @@ class Target {
   // coordinates, unless the literature uses another (the radius for ring5).
   virtual Tensor statistics(const Tensor& x) const { return x; }
 
-  virtual Truth truth() const { return {}; }                              // of the statistics
+  virtual Truth truth() const { return {}; }  // of the statistics
   virtual bool has_exact_sampler() const { return false; }
-  virtual Tensor exact_draws(int64_t n, Stream& stream) const;            // [n, dim]
+  virtual Tensor exact_draws(int64_t n, Stream& stream) const;  // [n, dim]
   virtual std::optional<Regions> regions() const { return std::nullopt; }
-  virtual Tensor region_of(const Tensor& x) const;                        // [batch] int64
+  virtual Tensor region_of(const Tensor& x) const;  // [batch] int64
 
   // A rough length scale of the space around the origin; starting points are spread over it.
   virtual double scale() const { return 1.0; }

@@ -93,9 +93,9 @@ for delay in 0.7 0.8 0.9 1.0 1.1 1.3; do
   "$hastings" sample k --draws 50 -q >/dev/null 2>err; check "sampling after a kill" [ $? -eq 0 ]
 done
 # Ctrl-C ends cleanly with its own exit code.
-"$hastings" sample k --draws 20000000 -q >/dev/null 2>err &
+"$hastings" sample k --draws 5000000 -q >/dev/null 2>err &
 pid=$!
-sleep 2
+for _ in $(seq 200); do [ -d k/.sampling-$pid ] && break; sleep 0.1; done  # it has begun, so it listens
 kill -INT $pid
 wait $pid
 check "interrupt exits with 130" [ $? -eq 130 ]

@@ -266,6 +266,11 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, 
   int64_t at_row = 0, in_window = 0, skipped_in_row = 0;
   double loss = 0;
   result.stopped = "max-iterations";
+  if (first.acceptance >= options.target_acceptance) {  // nothing to learn
+    result.stopped = "target-acceptance";
+    result.seconds = seconds_since(begin);
+    return result;
+  }
   while (result.iterations < options.max_iterations) {
     if (observer.should_stop()) throw Interrupted("stopped while learning");
     if (at_row + batch > size) {

@@ -39,6 +39,8 @@ std::vector<Case> cases() {
   return {
       {"affine_full", 4, [](auto& p, int64_t d) { return make_affine<double>(p, "l.", d, true); }},
       {"affine_diagonal", 3, [](auto& p, int64_t d) { return make_affine<double>(p, "l.", d, false); }},
+      {"bend_2d", 2, [](auto& p, int64_t d) { return make_bend<double>(p, "l.", d, 2.0); }},
+      {"bend_6d", 6, [](auto& p, int64_t d) { return make_bend<double>(p, "l.", d, 2.0); }},
       {"rotation", 5,
        [](auto& p, int64_t d) {
          Stream r(1, 0, Purpose::kWeights);

@@ -17,7 +17,7 @@ GaussianMixture some_mixture(int64_t d) {
   return {test::doubles({0.3, 0.7}).log(), random.normal({2, d}) * 2, factors};
 }
 
-std::unique_ptr<FlowProposal> disturbed(FlowSpec spec, int64_t d, bool mixture, double size = 0.03) {
+std::unique_ptr<FlowProposal> disturbed(FlowSpec spec, int64_t d, bool mixture, double size = 0.15) {
   spec = spec.resolved(d);
   spec.base_components = mixture ? 2 : 1;
   auto proposal =
@@ -48,17 +48,31 @@ class FamilyTest : public ::testing::TestWithParam<std::tuple<std::string, int64
   bool mixture() const { return std::get<2>(GetParam()); }
 };
 
+// In double the inverse gives back a draw's own log q, even of a flow so disturbed that its density has peaks of e^20.
 TEST_P(FamilyTest, DrawsCarryTheirOwnDensity) {
-  for (const auto& [precision, tolerance] : {std::pair("double", 1e-8), std::pair("float", 2e-3)}) {
-    const auto proposal = disturbed(spec(precision), dim(), mixture());
-    Stream random(1, 0, Purpose::kProposal);
-    const Draws draws = proposal->sample(200, random);
-    EXPECT_LT(test::gap(draws.log_q, proposal->log_prob(draws.x)), tolerance) << precision;
-  }
+  const auto proposal = disturbed(spec("double"), dim(), mixture());
+  Stream random(1, 0, Purpose::kProposal);
+  const Draws draws = proposal->sample(200, random);
+  EXPECT_LT(test::gap(draws.log_q, proposal->log_prob(draws.x)), 1e-5);
+}
+
+// In float the draws and their log q are those of the flow in double, up to rounding, however disturbed it is. The
+// inverse of such a flow is ill-conditioned; of one as learning makes them it is not.
+TEST_P(FamilyTest, SinglePrecisionIsCloseToDouble) {
+  const auto rough = disturbed(spec("float"), dim(), mixture()), fine = disturbed(spec("double"), dim(), mixture());
+  Stream random(1, 0, Purpose::kProposal);
+  const Tensor noise = random.normal({200, rough->noise_dim()});
+  const Draws a = rough->from_noise(noise), b = fine->from_noise(noise);
+  EXPECT_LT(test::gap(a.log_q, b.log_q), 5e-3);
+  EXPECT_LT(test::gap(a.x, b.x), 5e-3);
+  const auto mild = disturbed(spec("float"), dim(), mixture(), 0.03);
+  const Draws draws = mild->from_noise(noise);
+  EXPECT_LT(test::gap(draws.log_q, mild->log_prob(draws.x)), 2e-3);
 }
 
 TEST_P(FamilyTest, DerivativesAgreeWithDifferences) {
-  const auto proposal = disturbed(spec("double"), dim(), mixture());
+  // Little disturbed: differences need a function that is close to linear over their step.
+  const auto proposal = disturbed(spec("double"), dim(), mixture(), 0.03);
   Stream random(2, 0, Purpose::kProposal);
   const Tensor noise = random.normal({40, proposal->noise_dim()}),
                x = proposal->from_noise(random.normal({40, proposal->noise_dim()})).x;
@@ -105,7 +119,7 @@ TEST_P(FamilyTest, StateRoundTrip) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyTest,
-                         ::testing::Combine(::testing::Values("spline", "coupling", "realnvp", "gaussian",
+                         ::testing::Combine(::testing::Values("spline", "bend", "coupling", "realnvp", "gaussian",
                                                               "gaussian-diagonal"),
                                             ::testing::Values(2, 5), ::testing::Bool()),
                          [](const auto& info) {
@@ -135,8 +149,11 @@ TEST(Proposal, DensitiesIntegrateToOne) {
   spec.bins = 6;
   spec.radial_bins = 6;
   spec.precision = "double";
+  // Disturbed little enough for the grid to resolve the density.
+  EXPECT_NEAR(integral_2d(*disturbed(spec, 2, false, 0.03), 14), 1, 2e-3);
+  EXPECT_NEAR(integral_2d(*disturbed(spec, 2, true, 0.03), 14), 1, 2e-3);
+  spec.family = "bend";
   EXPECT_NEAR(integral_2d(*disturbed(spec, 2, false), 14), 1, 2e-3);
-  EXPECT_NEAR(integral_2d(*disturbed(spec, 2, true), 14), 1, 2e-3);
 }
 
 TEST(Proposal, DefensiveMixtureIsExact) {

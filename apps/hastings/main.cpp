@@ -24,7 +24,7 @@ void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow) {
       ->group("Learning");
   command
       .add_option("--flow", flow,
-                  "Proposal: auto, spline, coupling, realnvp (the paper's), gaussian, gaussian-diagonal")
+                  "Proposal: auto, spline, bend, coupling, realnvp (the paper's), gaussian, gaussian-diagonal")
       ->capture_default_str()
       ->group("Learning");
   command.add_option("--init", start.method, "Start: auto, laplace (modes and curvatures), anneal (tempering), none")

@@ -32,11 +32,19 @@ void scaled_rows(Op op_a, int64_t m, int64_t n, int64_t k, const T* a, int64_t l
   for (int64_t i = 0; i < m; ++i) {
     T* row = c + i * ldc;
     if (beta == 0) std::fill(row, row + n, T(0));
-    for (int64_t l = 0; l < k; ++l) {
-      const T factor = op_a == Op::kNone ? a[i * lda + l] : a[l * lda + i];
+    auto factor = [&](int64_t l) { return op_a == Op::kNone ? a[i * lda + l] : a[l * lda + i]; };
+    int64_t l = 0;
+    for (; l + 4 <= k; l += 4) {  // four at a time: the row is read and written less often
+      const T f0 = factor(l), f1 = factor(l + 1), f2 = factor(l + 2), f3 = factor(l + 3);
+      const T *b0 = b + l * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) row[j] += (f0 * b0[j] + f1 * b1[j]) + (f2 * b2[j] + f3 * b3[j]);
+    }
+    for (; l < k; ++l) {
+      const T f = factor(l);
       const T* from = b + l * ldb;
 #pragma omp simd
-      for (int64_t j = 0; j < n; ++j) row[j] += factor * from[j];
+      for (int64_t j = 0; j < n; ++j) row[j] += f * from[j];
     }
   }
 }

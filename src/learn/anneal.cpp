@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "hastings/core/error.h"
+#include "hastings/core/moments.h"
 #include "hastings/kernel/local.h"
 #include "hastings/learn/start.h"
 
@@ -36,13 +37,6 @@ Tensor systematic(const Tensor& log_weight, double u) {
   const Tensor w = at::softmax(log_weight, 0).cumsum(0);
   const Tensor points = (at::arange(n, at::kDouble) + u) / static_cast<double>(n);
   return at::searchsorted(w, points).clamp_max(n - 1);
-}
-
-Tensor covariance_factor(const Tensor& x) {
-  const Tensor centred = x - x.mean(0);
-  Tensor covariance = at::matmul(centred.t(), centred) / static_cast<double>(x.size(0) - 1);
-  const Tensor jitter = covariance.diagonal().mean() * 1e-9 + 1e-300;
-  return at::linalg_cholesky(covariance + jitter * at::eye(x.size(1), at::kDouble));
 }
 
 }  // namespace
@@ -83,7 +77,7 @@ Population anneal(const Target& target, const StartOptions& options, Observer& o
     const Density density = [&](const Tensor& at_x, bool) {
       return Evaluated{beta * cleaned(target.log_prob(at_x)) + (1 - beta) * log_first(at_x), {}};
     };
-    const Tensor factor = covariance_factor(x);
+    const Tensor factor = moments(x).factor;
     LocalState state{x, density(x, false).log_prob, {}};
     double acceptance = 0;
     for (int move = 0; move < kMoves; ++move) {

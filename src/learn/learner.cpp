@@ -102,7 +102,7 @@ class Step {
   }
 
   // Acceptance and divergence of the averaged proposal against the buffer's points.
-  ObjectiveValue judge(const Buffer& buffer, Stream& noise) {
+  ObjectiveValue judge(const Population& buffer, Stream& noise) {
     use_average();
     const int64_t n = std::min<int64_t>(kJudged, buffer.x.size(0)), blocks = (n + kShardRows - 1) / kShardRows;
     const Tensor z = noise.normal({n, proposal_.noise_dim()});
@@ -237,9 +237,9 @@ void LearnOptions::validate() const {
 
 LearnOptions LearnOptions::resolved(const std::string& family) const {
   LearnOptions o = *this;
-  const bool paper = family == "realnvp", splines = family == "spline";
+  const bool paper = family == "realnvp", splines = family == "spline", bend = family == "bend";
   if (o.batch == 0) o.batch = paper || splines ? 512 : 256;
-  if (o.learning_rate == 0) o.learning_rate = paper ? 2e-3 : splines ? 3e-3 : 4e-3;
+  if (o.learning_rate == 0) o.learning_rate = paper ? 2e-3 : splines ? 3e-3 : bend ? 5e-4 : 4e-3;
   if (o.window == 0) o.window = paper ? 200 : splines ? 100 : 50;
   if (o.patience == 0) o.patience = paper ? 5 : splines ? 3 : 2;
   if (o.reductions < 0) o.reductions = paper || splines ? 4 : 3;
@@ -248,7 +248,7 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
   return o;
 }
 
-LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& given,
+LearnResult learn(const Target& target, FlowProposal& proposal, Population& buffer, const LearnOptions& given,
                   Observer& observer) {
   given.validate();
   const LearnOptions options = given.resolved("");

@@ -8,7 +8,8 @@
 
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
-#include "hastings/learn/objectives.h"
+#include "hastings/core/moments.h"
+#include "overlap.h"
 
 namespace hastings {
 namespace {
@@ -87,11 +88,8 @@ Modes distinct_modes(const Target& target, const Tensor& ends) {
 }
 
 GaussianMixture moment_fit(const Tensor& x) {
-  const Tensor mean = x.mean(0), centred = x - mean;
-  const Tensor covariance = at::matmul(centred.t(), centred) / static_cast<double>(x.size(0) - 1);
-  const Tensor jitter = covariance.diagonal().mean() * 1e-9;
-  const Tensor factor = at::linalg_cholesky(covariance + jitter * at::eye(x.size(1), at::kDouble));
-  return {at::zeros({1}, at::kDouble), mean.unsqueeze(0), factor.unsqueeze(0)};
+  const Moments m = moments(x);
+  return {at::zeros({1}, at::kDouble), m.mean.unsqueeze(0), m.factor.unsqueeze(0)};
 }
 
 // A few steps of expectation–maximisation: the forward-KL fit of the mixture to a population.
@@ -118,9 +116,8 @@ GaussianMixture refined(GaussianMixture mixture, const Tensor& x) {
 double acceptance_on(const Target& target, const GaussianMixture& mixture, const Population& states, Stream& stream) {
   const int64_t n = std::min<int64_t>(2048, states.x.size(0));
   const Tensor x = mixture.from_noise(stream.normal({n, mixture.dim() + 1}));
-  const Tensor candidate = target.log_prob(x) - mixture.log_prob(x);
-  const Tensor state = states.log_prob.narrow(0, 0, n) - mixture.log_prob(states.x.narrow(0, 0, n));
-  return evaluate(Objective::kAr, candidate, state).acceptance;
+  return overlap(target, {x, mixture.log_prob(x)}, states.log_prob.narrow(0, 0, n),
+                 mixture.log_prob(states.x.narrow(0, 0, n)));
 }
 
 // Chains of independent MH from a mixture, all started at its own draws: a population when it overlaps well.
@@ -150,8 +147,7 @@ Start finish(std::string method, const GaussianMixture& mixture, double acceptan
   const GaussianMixture whole = mixture.components() == 1 ? mixture : moment_fit(population.x);
   start.whitening = {whole.means[0], whole.factors[0]};
   start.acceptance = acceptance;
-  start.population = population.x;
-  start.log_prob = population.log_prob;
+  start.population = population;
   if (mixture.components() == 1) {
     start.base = GaussianMixture::standard(mixture.dim());
   } else {

@@ -38,6 +38,7 @@ Flow<T> build_flow(const FlowSpec& spec, int64_t dim, uint64_t seed) {
   if ((affine || splines) && spec.radial_bins > 0 && dim > 1) {
     flow.layers.push_back(make_radial<T>(p, name("radial"), dim, spec.radial_bins));
   }
+  if (spec.bends(dim)) flow.layers.push_back(make_bend<T>(p, name("bend"), dim, spec.max_log_scale));
   if (splines) flow.layers.push_back(make_marginal_splines<T>(p, name("marginal"), dim, options.spline));
   for (int64_t i = 0; i < spec.couplings && (affine || splines) && dim > 1; ++i) {
     if (i > 0 && spec.rotations && dim > 2) flow.layers.push_back(make_rotation<T>(p, name("rotation"), dim, random));
@@ -288,10 +289,11 @@ class DefensiveProposal final : public Proposal {
 }  // namespace
 
 void FlowSpec::validate() const {
-  const std::vector<std::string> families = {"auto", "spline", "realnvp", "coupling", "gaussian", "gaussian-diagonal"};
+  const std::vector<std::string> families = {"auto", "spline",   "bend",    "coupling",
+                                             "realnvp", "gaussian", "gaussian-diagonal"};
   if (std::find(families.begin(), families.end(), family) == families.end()) {
     throw ConfigError(
-        fmt::format("flow '{}': must be auto, spline, realnvp, coupling, gaussian or gaussian-diagonal", family));
+        fmt::format("flow '{}': must be auto, spline, bend, coupling, realnvp, gaussian or gaussian-diagonal", family));
   }
   if (couplings < 0 || couplings > 64)
     throw ConfigError(fmt::format("couplings is {}, must be from 1 to 64 (0: by family)", couplings));
@@ -315,11 +317,14 @@ void FlowSpec::validate() const {
   }
 }
 
+bool FlowSpec::bends(int64_t dim) const {
+  return (family == "bend" || family == "coupling") && dim > 1 && dim <= kMaxBend;
+}
+
 FlowSpec FlowSpec::resolved(int64_t dim) const {
   FlowSpec spec = *this;
-  // Splines where they are cheap; in more dimensions posteriors are near enough to a Gaussian for small affine
-  // couplings on the whitened space.
-  if (spec.family == "auto") spec.family = dim <= 4 ? "spline" : "coupling";
+  // Splines where they are cheap; in more dimensions posteriors are often near enough to a Gaussian for a bend.
+  if (spec.family == "auto") spec.family = dim <= 4 ? "spline" : dim <= kMaxBend ? "bend" : "coupling";
   const bool paper = spec.family == "realnvp", splines = spec.family == "spline";
   if (spec.couplings == 0) spec.couplings = paper || splines ? 4 : 8;
   if (spec.hidden.empty())

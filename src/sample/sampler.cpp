@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "hastings/core/error.h"
+#include "hastings/core/moments.h"
 #include "hastings/core/parallel.h"
 #include "hastings/kernel/local.h"
 
@@ -190,11 +191,8 @@ class Chain {
 std::unique_ptr<LocalKernel> make_local(const Target& target, const Proposal& proposal, const SampleOptions& options) {
   Stream stream(options.seed, 0, Purpose::kStart);
   const Tensor x = proposal.sample(2048, stream).x;
-  const Tensor centred = x - x.mean(0);
-  const Tensor covariance = at::matmul(centred.t(), centred) / 2047.0;
   const auto d = static_cast<double>(target.dim());
-  const Tensor factor =
-      at::linalg_cholesky(covariance + covariance.diagonal().mean() * 1e-9 * at::eye(target.dim(), at::kDouble));
+  const Tensor factor = moments(x).factor;
   const double given = options.local_step;
   if (options.local_moves == "rw") return make_random_walk(factor, given > 0 ? given : 2.38 / std::sqrt(d));
   if (options.local_moves == "mala") return make_mala(factor, given > 0 ? given : 1.65 / std::pow(d, 1.0 / 6));

@@ -51,6 +51,13 @@ std::unique_ptr<Layer<T>> make_marginal_splines(Parameters<T>& parameters, const
 template <class T>
 std::unique_ptr<Layer<T>> make_radial(Parameters<T>& parameters, const std::string& name, int64_t dim, int64_t bins);
 
+// Triangular, of the lowest degree that carries skewness: y_i = u_i(x_i) exp(s_i) + t_i with s_i linear (bounded by a
+// tanh) and t_i quadratic in the coordinates before i, u_i a sinh-arcsinh bend. Its parameters follow from the third
+// derivatives of a density near a Gaussian. About dim^3 / 6 parameters.
+template <class T>
+std::unique_ptr<Layer<T>> make_bend(Parameters<T>& parameters, const std::string& name, int64_t dim,
+                                    double max_log_scale);
+
 // A fixed random rotation; mixes coordinates between couplings.
 template <class T>
 std::unique_ptr<Layer<T>> make_rotation(Parameters<T>& parameters, const std::string& name, int64_t dim,

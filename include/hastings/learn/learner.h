@@ -40,22 +40,20 @@ struct LearnResult {
   std::string stopped;  // why
 };
 
-// The buffer of Algorithm 1: a population of chains. Every step some of them meet new candidates.
-struct Buffer {
-  Tensor x, log_prob;  // [n, dim], [n]
-};
-
+// The buffer of Algorithm 1 is a population of chains: every step some of them meet new candidates.
 // Improves `proposal` in place; the buffer's chains move with it.
-LearnResult learn(const Target& target, FlowProposal& proposal, Buffer& buffer, const LearnOptions& options,
+LearnResult learn(const Target& target, FlowProposal& proposal, Population& buffer, const LearnOptions& options,
                   Observer& observer);
 
-// Start, build and learn in one: what `hastings fit` does. The proposal that comes back is frozen.
+// Start, build and learn in one: what `hastings fit` does. The proposal that comes back is frozen. With the family left
+// to `auto`, a bend that does not reach kGrow grows couplings and learns on.
 struct FitOptions {
   FlowSpec flow;
   StartOptions start;
   LearnOptions learn;
   void validate() const;
 };
+constexpr double kGrow = 0.9;
 struct Fit {
   FlowSpec flow;       // as resolved
   LearnOptions learn;  // as resolved
@@ -64,8 +62,14 @@ struct Fit {
   std::string start_method;
   double start_acceptance = 0;
   int64_t modes = 0;
-  double seconds = 0;  // all of it
+  double rounding = 0;  // largest error of a log weight seen that comes from the flow's precision
+  double seconds = 0;   // all of it
 };
+
+// Largest error of log weights through rounding, over draws of a flow in float: against the same flow in double, and of
+// log_prob() at the draw against the draw's own log q.
+double rounding_error(const Target& target, const FlowSpec& spec, const Proposal& flow, uint64_t seed);
+
 Fit fit(const Target& target, const FitOptions& options, Observer& observer);
 
 }  // namespace hastings

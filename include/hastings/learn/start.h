@@ -20,12 +20,16 @@ struct StartOptions {
   void validate() const;
 };
 
+// Points roughly distributed as the target, and the buffer of Algorithm 1 while learning.
+struct Population {
+  Tensor x, log_prob;  // [n, dim], [n]
+};
+
 struct Start {
   std::string method;                  // what was used
   Whitening whitening;                 // location and scale of the whole
   GaussianMixture base;                // in whitened coordinates
-  Tensor population;                   // [particles, dim], roughly distributed as the target
-  Tensor log_prob;                     // [particles]
+  Population population;
   double acceptance = 0;               // estimated acceptance rate of the start itself
   int64_t modes = 0;                   // distinct modes that were found; 0 if not looked for
   std::vector<LearnProgress> history;  // a row for each temperature
@@ -42,10 +46,13 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
 Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 500);
 
 // Tempered population: returns points at beta = 1.
-struct Population {
-  Tensor x, log_prob;
-};
 Population anneal(const Target& target, const StartOptions& options, Observer& observer,
                   std::vector<LearnProgress>& history);
+
+// Sets a flow's bend layer by the target's third derivatives at the whitening's centre, then its last layer by the
+// moments of weighted draws; each is kept only if the acceptance rate against the states rises. Returns that rate.
+// For one Gaussian as base, and flows that have a bend layer.
+double bend_start(const Target& target, const Whitening& whitening, FlowProposal& flow, const Population& states,
+                  uint64_t seed);
 
 }  // namespace hastings

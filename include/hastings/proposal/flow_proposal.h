@@ -14,7 +14,7 @@ namespace hastings {
 // The architecture. Everything a stored proposal needs to be built again, but for its numbers. Fields left at their
 // defaults here are filled in by resolved().
 struct FlowSpec {
-  std::string family = "auto";      // auto | spline | coupling | realnvp | gaussian | gaussian-diagonal
+  std::string family = "auto";      // auto | spline | bend | coupling | realnvp | gaussian | gaussian-diagonal
   int64_t couplings = 0;            // 0: by family
   std::vector<int64_t> hidden;      // empty: by family
   std::string activation;           // relu | tanh | silu; empty: by family
@@ -23,16 +23,21 @@ struct FlowSpec {
   int64_t radial_bins = -1;         // 0: no radial layer; -1: by family
   double max_log_scale = 2.0;       // of affine couplings
   bool rotations = true;            // fixed rotations between couplings, in three dimensions and more
-  std::string precision = "float";  // float | double; log weights are double in either case
+  std::string precision = "float";  // float | double; log weights are double in either case. Learning ends with a check
+                                    // that float was enough, and turns to double where it was not
   double defensive = 0.0;           // weight of a wide Student-t component, mixed in after learning
   int64_t base_components = 1;      // filled in by the start
 
   void validate() const;  // throws ConfigError naming field and value
   // Every choice made, for a target of this dimension:
   //   spline    up to four dimensions: radial layer, splines, conditional splines
-  //   coupling  beyond: small affine couplings between fixed rotations
+  //   bend      beyond: skewness by a triangular map of degree two
+  //   coupling  where that is not enough: small affine couplings between fixed rotations after it
   //   realnvp   the paper's (appendix C.2): 4 couplings, s and t of two layers each, hidden 512
   FlowSpec resolved(int64_t dim) const;
+
+  static constexpr int64_t kMaxBend = 64;  // dimensions up to which a bend layer is affordable
+  bool bends(int64_t dim) const;           // is there one?
 };
 
 struct Whitening {

@@ -47,7 +47,7 @@ lint:
 
 results: build
 	cmake --build $(BUILD) -j $(JOBS) --target hastings_results
-	$(BUILD)/experiments/results
+	$(BUILD)/experiments/results --first-seed 11 --commit $$(git rev-parse --short HEAD)
 
 clean:
 	rm -rf build build-bench build-asan

@@ -52,16 +52,17 @@ Truth truth_of(const Row& row, const Target& target, const json& posteriors) {
           {}};
 }
 
-json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) {
+json compute(const Row& row, bool paper, uint64_t seed, int threads, const json& posteriors) {
   constexpr int kChains = 64;
   const auto target = find_target(row.target);
   FitOptions options;
   if (paper) {
     options.flow.family = "realnvp";
-    const bool posterior = row.target.rfind("logistic:", 0) == 0;
-    options.learn.max_seconds = posterior ? 60 : 100;
-    if (posterior) options.learn.target_acceptance = 0.975;
+    options.learn.max_seconds = 0;
+    options.learn.max_iterations = 20000;
+    if (row.target.rfind("logistic:", 0) == 0) options.learn.target_acceptance = 0.975;
   }
+  options.learn.threads = threads;
   options.start.seed = options.learn.seed = seed;
   Observer silent;
   const Fit learned = fit(*target, options, silent);
@@ -69,6 +70,7 @@ json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) 
   sampling.chains = kChains;
   sampling.draws = row.draws;
   sampling.seed = seed + 1000;
+  sampling.threads = threads;
   MemorySink sink(kChains, row.draws, target->dim());
   const SampleReport report = sample(*target, *learned.proposal, sampling, sink, silent);
   double accepted = 0, steps = 0, longest = 0;
@@ -110,7 +112,8 @@ json compute(const Row& row, bool paper, uint64_t seed, const json& posteriors) 
   return cell;
 }
 
-std::string table(const std::vector<Row>& all, const std::string& config, int seeds, const std::string& cache) {
+std::string table(const std::vector<Row>& all, const std::string& config, int first, int seeds,
+                  const std::string& cache) {
   const bool paper = config == "paper";
   std::string text =
       "| target | published (AR) | wanted | ESS, mean | worst seed | acceptance | fit, s (longest) | draws/s | mode "
@@ -119,7 +122,7 @@ std::string table(const std::vector<Row>& all, const std::string& config, int se
   for (const auto& row : all) {
     double ess = 0, worst = 1e300, acceptance = 0, seconds = 0, longest = 0, speed = 0, region = -1;
     int done = 0;
-    for (int seed = 1; seed <= seeds; ++seed) {
+    for (int seed = first; seed < first + seeds; ++seed) {
       const std::string path = fmt::format("{}/{}-{}-{}.json", cache, config, row.name, seed);
       if (!std::filesystem::exists(path)) continue;
       const json cell = json::parse(read_file(path));
@@ -147,10 +150,13 @@ std::string table(const std::vector<Row>& all, const std::string& config, int se
 
 int main(int argc, char** argv) {
   CLI::App app{"Makes the tables of docs/results.md"};
-  int seeds = 5;
-  std::string cache = "results", only, config = "both", reference = "tests/reference/posterior_truth.json";
+  int first = 1, seeds = 5, threads = 0;
+  std::string commit = "unknown", cache = "results", only, config = "both", reference = "tests/reference/posterior_truth.json";
   bool print_only = false;
-  app.add_option("--seeds", seeds, "Seeds 1..N")->capture_default_str();
+  app.add_option("--seeds", seeds, "How many seeds")->capture_default_str();
+  app.add_option("--first-seed", first, "The first of them")->capture_default_str();
+  app.add_option("--threads", threads, "0: all cores")->capture_default_str();
+  app.add_option("--commit", commit, "Kept with each cell");
   app.add_option("--cache", cache, "Folder of finished cells")->capture_default_str();
   app.add_option("--only", only, "One row");
   app.add_option("--config", config, "default, paper or both")->capture_default_str();
@@ -164,11 +170,12 @@ int main(int argc, char** argv) {
       if (config != "both" && config != name) continue;
       for (const auto& row : rows()) {
         if (print_only || (!only.empty() && only != row.name)) continue;
-        for (int seed = 1; seed <= seeds; ++seed) {
+        for (int seed = first; seed < first + seeds; ++seed) {
           const std::string path = fmt::format("{}/{}-{}-{}.json", cache, name, row.name, seed);
           if (std::filesystem::exists(path)) continue;
           try {
-            const json cell = compute(row, name == "paper", static_cast<uint64_t>(seed), posteriors);
+            json cell = compute(row, name == "paper", static_cast<uint64_t>(seed), threads, posteriors);
+            cell["commit"] = commit;
             write_file(path, cell.dump(2) + "\n");
             fmt::print(stderr, "{} {} seed {}: ESS {:.0f}, acceptance {:.3f}, {:.1f} s\n", name, row.name, seed,
                        cell["ess"].get<double>(), cell["acceptance"].get<double>(), cell["fit_seconds"].get<double>());
@@ -180,7 +187,7 @@ int main(int argc, char** argv) {
       fmt::print(
           "\n{}\n\n{}",
           name == "paper" ? "With the paper's RealNVP (`--flow realnvp --objective ar`):" : "With default settings:",
-          table(rows(), name, seeds, cache));
+          table(rows(), name, first, seeds, cache));
     }
   } catch (const Error& error) {
     fmt::print(stderr, "results: {}\n", error.what());

@@ -151,7 +151,8 @@ std::string table(const std::vector<Row>& all, const std::string& config, int fi
 int main(int argc, char** argv) {
   CLI::App app{"Makes the tables of docs/results.md"};
   int first = 1, seeds = 5, threads = 0;
-  std::string commit = "unknown", cache = "results", only, config = "both", reference = "tests/reference/posterior_truth.json";
+  std::string commit = "unknown", cache = "results", only, config = "both",
+              reference = "tests/reference/posterior_truth.json";
   bool print_only = false;
   app.add_option("--seeds", seeds, "How many seeds")->capture_default_str();
   app.add_option("--first-seed", first, "The first of them")->capture_default_str();

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
+#include "hastings/diagnose/ess.h"
 #include "hastings/io/files.h"
 #include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
@@ -99,6 +100,21 @@ TEST_F(IoTest, RunFolderRoundTrip) {
     const RunSummary summary = summarise_run(*target, sampling, report, writer, stored);
     EXPECT_FALSE(fs::exists(run + "/draws.npz"));  // nothing is visible before the end
     writer.finish(report, summary);
+  }
+  {
+    // A chain longer than what is read back: 64 runs of two draws each, the first and the last among them.
+    RunWriter writer(run, *target, sampling, 2 * 128);
+    const SampleReport report = sample(*target, *stored.proposal, sampling, writer, silent);
+    const Tensor column = writer.column(0), whole = memory.draws.select(2, 0);
+    ASSERT_EQ(column.size(1), 128);
+    for (int64_t b = 0; b < 64; ++b) {
+      const int64_t start = 698 * b / 63;
+      EXPECT_TRUE(at::equal(column.narrow(1, 2 * b, 2), whole.narrow(1, start, 2))) << b;
+    }
+    const RunSummary summary = summarise_run(*target, sampling, report, writer, stored);
+    EXPECT_NEAR(summary.parameters[0].mean, whole.mean().item<double>(), 1e-12);
+    EXPECT_NEAR(summary.parameters[0].sd, whole.reshape({-1}).std().item<double>(), 1e-12);
+    EXPECT_NEAR(summary.parameters[0].ess_bulk, bulk_ess(column) * 700 / 128, 1e-6);
   }
   const auto arrays = read_npz(run + "/draws.npz");
   EXPECT_TRUE(at::equal(arrays.at("draws"), memory.draws));

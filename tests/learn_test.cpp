@@ -56,7 +56,7 @@ std::unique_ptr<Target> skewed(int64_t d, double a) {
   });
 }
 
-TEST(BendStart, CarriesSkewnessWithoutLearning) {
+TEST(ShapeStart, CarriesSkewnessWithoutLearning) {
   const auto target = skewed(8, 12.0);
   const Start start = find_start(*target, {}, silent);
   ASSERT_EQ(start.method, "laplace");
@@ -64,14 +64,24 @@ TEST(BendStart, CarriesSkewnessWithoutLearning) {
   spec.family = "bend";
   spec = spec.resolved(8);
   const auto flow = make_flow_proposal(spec, start.whitening, start.base, 1);
-  const double bent = bend_start(*target, start.whitening, *flow, start.population, 1);
+  const double bent = shape_start(*target, start.whitening, *flow, start.population, 1);
   // What is left of the misfit is of second order: much less than half of it.
   EXPECT_LT(1 - bent, 0.4 * (1 - start.acceptance)) << start.acceptance;
   // A Gaussian has no third derivatives: nothing is bent.
   const auto gaussian = make_icg(6);
   const Start plain = find_start(*gaussian, {}, silent);
   const auto same = make_flow_proposal(spec.resolved(6), plain.whitening, plain.base, 1);
-  EXPECT_GT(bend_start(*gaussian, plain.whitening, *same, plain.population, 1), 0.999);
+  EXPECT_GT(shape_start(*gaussian, plain.whitening, *same, plain.population, 1), 0.999);
+}
+
+TEST(ShapeStart, FindsRingsWithoutLearning) {
+  const auto target = make_ring();
+  const Start start = find_start(*target, {}, silent);
+  FlowSpec spec;
+  spec.family = "spline";
+  const auto flow = make_flow_proposal(spec.resolved(2), start.whitening, start.base, 1);
+  ASSERT_EQ(start.base.components(), 1);
+  EXPECT_GT(shape_start(*target, start.whitening, *flow, start.population, 1), std::max(0.8, start.acceptance + 0.2));
 }
 
 TEST(Fit, GrowsCouplingsWhereABendIsNotEnough) {

@@ -2,10 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <boost/math/special_functions/beta.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include "../core/lanes.h"
 
 namespace hastings {
 namespace {
@@ -20,21 +23,25 @@ Tensor split_chains(const Tensor& draws) {
 
 // Normal scores of the ranks over all draws, ties at their average rank.
 Tensor rank_normalised(const Tensor& draws) {
+  struct Entry {
+    double value;
+    int64_t at;
+  };
   const Tensor flat = draws.contiguous().view({-1});
   const int64_t n = flat.size(0);
-  const Tensor order = std::get<1>(flat.sort(/*stable=*/true, 0, false));
-  const Tensor rank = at::empty({n}, at::kDouble);
   const double* x = flat.data_ptr<double>();
-  const int64_t* o = order.data_ptr<int64_t>();
-  double* r = rank.data_ptr<double>();
-  for (int64_t begin = 0; begin < n;) {
-    int64_t end = begin + 1;
-    while (end < n && x[o[end]] == x[o[begin]]) ++end;
+  std::vector<Entry> order(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = {x[i], i};
+  std::sort(order.begin(), order.end(), [](const Entry& a, const Entry& b) { return a.value < b.value; });
+  Tensor score = at::empty({n}, at::kDouble);
+  double* r = score.data_ptr<double>();
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin + 1;
+    while (end < order.size() && order[end].value == order[begin].value) ++end;
     const double average = 0.5 * static_cast<double>(begin + end + 1);
-    for (int64_t i = begin; i < end; ++i) r[o[i]] = average;
+    for (size_t i = begin; i < end; ++i) r[order[i].at] = average;
     begin = end;
   }
-  Tensor score = rank;
   score.sub_(0.375).div_(static_cast<double>(n) + 0.25);
   return at::special_ndtri_out(score, score).view(draws.sizes());
 }
@@ -48,21 +55,44 @@ double split_rhat(const Tensor& chains) {
   return std::sqrt((between / within + n - 1) / n);
 }
 
+// Autocovariances averaged over the chains, as they are asked for: lag by lag while there are few, all by one transform
+// of each chain when there are many. Nearly independent draws need only the first.
+class MeanAutocovariance {
+ public:
+  explicit MeanAutocovariance(const Tensor& chains) : centred_((chains - chains.mean(1, true)).contiguous()) {}
+  double operator[](int64_t lag) {
+    if (lag >= kFew && !all_.defined()) {
+      all_ = autocovariance(centred_[0]);
+      for (int64_t c = 1; c < centred_.size(0); ++c) all_ += autocovariance(centred_[c]);
+      all_ /= static_cast<double>(centred_.size(0));
+    }
+    if (lag >= kFew) return all_.data_ptr<double>()[lag];
+    const int64_t m = centred_.size(0), n = centred_.size(1);
+    double sum = 0;
+    for (int64_t c = 0; c < m; ++c) {
+      const double* x = centred_.data_ptr<double>() + c * n;
+      sum += Lanes<double>::dot(x, x + lag, n - lag);
+    }
+    return sum / static_cast<double>(m * n);
+  }
+
+ private:
+  static constexpr int64_t kFew = 32;
+  Tensor centred_, all_;
+};
+
 // Geyer's initial monotone sequence on the combined autocorrelation of several chains.
 double ess_of(const Tensor& chains) {
   const int64_t m = chains.size(0), n = chains.size(1);
   if (!usable(chains)) return kNaN;
   const double spread = chains.max().item<double>() - chains.min().item<double>();
   if (spread < std::numeric_limits<double>::epsilon()) return static_cast<double>(m * n);
-  std::vector<Tensor> covariances;
-  for (int64_t c = 0; c < m; ++c) covariances.push_back(autocovariance(chains[c]));
-  const Tensor covariance = at::stack(covariances).mean(0).contiguous();
-  const double* acov = covariance.data_ptr<double>();
+  MeanAutocovariance acov(chains);
   const double mean_var = acov[0] * static_cast<double>(n) / static_cast<double>(n - 1);
   double var_plus = mean_var * static_cast<double>(n - 1) / static_cast<double>(n);
   if (m > 1) var_plus += chains.mean(1).var(0, true).item<double>();
   auto rho_at = [&](int64_t t) { return 1.0 - (mean_var - acov[t]) / var_plus; };
-  std::vector<double> rho(static_cast<size_t>(n), 0.0);
+  std::vector<double> rho(2, 0.0);
   double even = 1.0, odd = rho_at(1);
   rho[0] = even;
   rho[1] = odd;
@@ -70,10 +100,9 @@ double ess_of(const Tensor& chains) {
   while (t < n - 3 && even + odd > 0) {
     even = rho_at(t + 1);
     odd = rho_at(t + 2);
-    if (even + odd >= 0) {
-      rho[static_cast<size_t>(t + 1)] = even;
-      rho[static_cast<size_t>(t + 2)] = odd;
-    }
+    const bool positive = even + odd >= 0;
+    rho.push_back(positive ? even : 0.0);
+    rho.push_back(positive ? odd : 0.0);
     t += 2;
   }
   const int64_t last = t - 2;
@@ -161,12 +190,15 @@ double mcse_quantile(const Tensor& draws, double probability) {
 }
 
 double sample_quantile(const Tensor& draws, double probability) {
-  const Tensor sorted = std::get<0>(draws.contiguous().view({-1}).sort());
-  const double at = probability * static_cast<double>(sorted.size(0) - 1);
-  const auto below = static_cast<int64_t>(std::floor(at));
-  const int64_t above = std::min(below + 1, sorted.size(0) - 1);
-  const double* x = sorted.data_ptr<double>();
-  return x[below] + (at - static_cast<double>(below)) * (x[above] - x[below]);
+  const Tensor flat = draws.contiguous();
+  std::vector<double> x(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
+  const double at = probability * static_cast<double>(x.size() - 1);
+  const auto below = static_cast<std::ptrdiff_t>(std::floor(at));
+  std::nth_element(x.begin(), x.begin() + below, x.end());
+  const double low = x[static_cast<size_t>(below)];
+  if (static_cast<size_t>(below) + 1 == x.size()) return low;
+  const double high = *std::min_element(x.begin() + below + 1, x.end());
+  return low + (at - static_cast<double>(below)) * (high - low);
 }
 
 }  // namespace hastings

@@ -62,7 +62,7 @@ class Bend final : public Layer<T> {
   }
 
  private:
-  static int64_t pairs(int64_t m) { return m * (m + 1) / 2; }                          // (j, k), k <= j < m
+  static int64_t pairs(int64_t m) { return m * (m + 1) / 2; }  // (j, k), k <= j < m
   const T* slopes(const T* params, int64_t i) const { return params + slope_ + pairs(i - 1); }
   const T* squares(const T* params, int64_t i) const { return params + square_ + (i - 1) * i * (i + 1) / 6; }
 

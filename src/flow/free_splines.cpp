@@ -103,7 +103,7 @@ class Radial final : public Layer<T> {
  public:
   Radial(Parameters<T>& parameters, const std::string& name, int64_t dim, int64_t bins)
       : dim_(dim),
-        shape_{bins, std::sqrt(static_cast<double>(dim)) + 3.0},
+        shape_{bins, radial_bound(dim)},
         raw_(parameters.add(name + "raw", {shape_.parameters()}, true, kRate)) {}
   void forward(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
     map(params, x, log_det, n, work, record, false);
@@ -197,6 +197,13 @@ class Radial final : public Layer<T> {
 };
 
 }  // namespace
+
+double radial_bound(int64_t dim) { return std::sqrt(static_cast<double>(dim)) + 3.0; }
+
+double spline_raw_slope(double slope) {
+  const double above = std::max(slope - spline::kMinSlope, 1e-6);  // softplus(raw + shift)
+  return above + std::log(-std::expm1(-above)) - std::log(std::expm1(1 - spline::kMinSlope));
+}
 
 template <class T>
 std::unique_ptr<Layer<T>> make_marginal_splines(Parameters<T>& parameters, const std::string& name, int64_t dim,

@@ -73,6 +73,17 @@ RunSummary summarise_run(const Target& target, const SampleOptions& options, con
   s.learned_acceptance = options.local_moves == "none" ? stored.learned_acceptance : 0;
   s.sample_seconds = report.seconds;
   s.parameters = summarise_parameters(writer.names(), [&](int64_t i) { return writer.column(i); });
+  if (writer.diagnosed() < options.draws) {
+    // What the blocks say of the autocorrelation holds for the whole chain; mean and spread are those of all draws.
+    const double times = static_cast<double>(options.draws) / static_cast<double>(writer.diagnosed());
+    for (size_t i = 0; i < s.parameters.size(); ++i) {
+      auto& p = s.parameters[i];
+      writer.moments(static_cast<int64_t>(i), p.mean, p.sd);
+      p.ess_bulk *= times;
+      p.ess_tail *= times;
+      p.mcse /= std::sqrt(times);
+    }
+  }
   acceptance_interval(writer.column(-2), s.acceptance, s.acceptance_low, s.acceptance_high);
   std::vector<double> weights;
   for (const auto& chain : report.chains) {

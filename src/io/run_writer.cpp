@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t kColumnMemory = int64_t{64} << 20;  // bytes of draws read back at a time
+constexpr int64_t kBlocks = 64;                       // that a long chain is diagnosed by
 
 // Names a reader of Stan CSV takes: letters, digits, '_' and '.'.
 std::string csv_name(std::string name) {
@@ -56,23 +57,25 @@ std::string csv_head(const std::string& target, const SampleOptions& o, int chai
 
 }  // namespace
 
-// One chain's text, and its numbers as raw doubles in a scratch file: [draw][x_1 .. x_d, lp, accept, weight].
+// One chain's text, its numbers as raw doubles in scratch files, and the running sums of its draws.
 struct RunWriter::Chain {
-  Chain(const std::string& csv_path, const std::string& raw_path, int64_t columns)
-      : csv(csv_path), raw(raw_path), width(columns) {}
+  explicit Chain(const std::string& csv_path) : csv(csv_path) {}
   AtomicFile csv;
-  std::string raw;
-  int64_t width;
   std::unique_ptr<AtomicFile> x, lp, accept, weight;
+  int64_t count = 0;
+  std::vector<double> first, sum, square;  // of x - first, for each coordinate: no digits are lost far from zero
 };
 
-RunWriter::RunWriter(const std::string& folder, const Target& target, const SampleOptions& options)
+RunWriter::RunWriter(const std::string& folder, const Target& target, const SampleOptions& options,
+                     int64_t max_diagnosed)
     : folder_(folder), scratch_(fmt::format("{}/.sampling-{}", folder, ::getpid())), options_(options) {
+  const int64_t most = std::max<int64_t>(1, max_diagnosed / options.chains / kBlocks) * kBlocks;
+  diagnosed_ = options.draws <= most ? options.draws : most;
   for (const auto& name : target.parameter_names()) names_.push_back(csv_name(name));
   make_directory(scratch_);
   try {
     for (int c = 0; c < options.chains; ++c) {
-      auto chain = std::make_unique<Chain>(fmt::format("{}/chain-{}.csv", scratch_, c + 1), scratch_, target.dim());
+      auto chain = std::make_unique<Chain>(fmt::format("{}/chain-{}.csv", scratch_, c + 1));
       for (auto [name, file] : {std::pair("x", &chain->x), std::pair("lp", &chain->lp),
                                 std::pair("accept", &chain->accept), std::pair("weight", &chain->weight)}) {
         *file = std::make_unique<AtomicFile>(fmt::format("{}/{}-{}", scratch_, name, c + 1));
@@ -118,6 +121,19 @@ void RunWriter::on_draws(const DrawBlock& block) {
   auto raw = [](const double* data, int64_t count) {
     return std::string_view(reinterpret_cast<const char*>(data), static_cast<size_t>(count) * sizeof(double));
   };
+  if (chain.count == 0) {
+    chain.first.assign(x, x + d);
+    chain.sum.assign(static_cast<size_t>(d), 0.0);
+    chain.square.assign(static_cast<size_t>(d), 0.0);
+  }
+  chain.count += n;
+  for (int64_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < chain.first.size(); ++j) {
+      const double apart = x[static_cast<size_t>(i * d) + j] - chain.first[j];
+      chain.sum[j] += apart;
+      chain.square[j] += apart * apart;
+    }
+  }
   chain.csv.write(text);
   chain.x->write(raw(x, n * d));
   chain.lp->write(raw(lp, n));
@@ -127,26 +143,33 @@ void RunWriter::on_draws(const DrawBlock& block) {
 
 namespace {
 
-// Columns [begin, begin + count) of a raw [draws, width] file, as [count, draws].
-void read_columns(const std::string& path, int64_t draws, int64_t width, int64_t begin, int64_t count, double* out) {
+// Columns [begin, begin + count) of a raw [draws, width] file, as [count, kept]: all draws, or kBlocks runs of
+// consecutive ones, evenly spread.
+void read_columns(const std::string& path, int64_t draws, int64_t kept, int64_t width, int64_t begin, int64_t count,
+                  double* out) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw DataError(fmt::format("{}: cannot be read back: {}", path, std::strerror(errno)));
-  const int64_t rows = std::max<int64_t>(1, (int64_t{4} << 20) / (width * 8));
-  std::vector<double> block(static_cast<size_t>(rows * width));
-  for (int64_t at = 0; at < draws; at += rows) {
-    const int64_t now = std::min(rows, draws - at);
-    const auto bytes = static_cast<size_t>(now * width) * sizeof(double);
-    for (size_t done = 0; done < bytes;) {
-      const ssize_t n = ::pread(file, reinterpret_cast<char*>(block.data()) + done, bytes - done,
-                                static_cast<off_t>(at * width * 8) + static_cast<off_t>(done));
-      if (n <= 0) {
-        ::close(file);
-        throw DataError(fmt::format("{}: cannot be read back", path));
+  const int64_t blocks = kept == draws ? 1 : kBlocks, size = kept / blocks;
+  const int64_t rows = std::clamp<int64_t>((int64_t{4} << 20) / (width * 8), 1, size);
+  std::vector<double> buffer(static_cast<size_t>(rows * width));
+  for (int64_t b = 0; b < blocks; ++b) {
+    const int64_t start = blocks == 1 ? 0 : (draws - size) * b / (blocks - 1);
+    for (int64_t at = 0; at < size; at += rows) {
+      const int64_t now = std::min(rows, size - at);
+      const auto bytes = static_cast<size_t>(now * width) * sizeof(double);
+      for (size_t done = 0; done < bytes;) {
+        const ssize_t n = ::pread(file, reinterpret_cast<char*>(buffer.data()) + done, bytes - done,
+                                  static_cast<off_t>((start + at) * width * 8) + static_cast<off_t>(done));
+        if (n <= 0) {
+          ::close(file);
+          throw DataError(fmt::format("{}: cannot be read back", path));
+        }
+        done += static_cast<size_t>(n);
       }
-      done += static_cast<size_t>(n);
-    }
-    for (int64_t i = 0; i < now; ++i) {
-      for (int64_t j = 0; j < count; ++j) out[j * draws + at + i] = block[static_cast<size_t>(i * width + begin + j)];
+      for (int64_t i = 0; i < now; ++i) {
+        for (int64_t j = 0; j < count; ++j)
+          out[j * kept + b * size + at + i] = buffer[static_cast<size_t>(i * width + begin + j)];
+      }
     }
   }
   ::close(file);
@@ -154,8 +177,22 @@ void read_columns(const std::string& path, int64_t draws, int64_t width, int64_t
 
 }  // namespace
 
+void RunWriter::moments(int64_t parameter, double& mean, double& sd) const {
+  const auto j = static_cast<size_t>(parameter);
+  const double origin = chains_[0]->first[j];
+  double n = 0, sum = 0, square = 0;
+  for (const auto& chain : chains_) {
+    const double shift = chain->first[j] - origin, count = static_cast<double>(chain->count);
+    n += count;
+    square += chain->square[j] + 2 * shift * chain->sum[j] + count * shift * shift;
+    sum += chain->sum[j] + count * shift;
+  }
+  mean = origin + sum / n;
+  sd = std::sqrt(std::max(0.0, (square - sum * sum / n) / (n - 1)));
+}
+
 Tensor RunWriter::column(int64_t parameter) const {
-  const int64_t draws = options_.draws, chains = options_.chains;
+  const int64_t draws = options_.draws, kept = diagnosed_, chains = options_.chains;
   auto path = [&](const char* name, int64_t c) { return fmt::format("{}/{}-{}", scratch_, name, c + 1); };
   // The first reading closes the scratch files.
   for (const auto& chain : chains_) {
@@ -166,17 +203,17 @@ Tensor RunWriter::column(int64_t parameter) const {
   }
   if (parameter < 0) {
     const char* name = parameter == -1 ? "lp" : (parameter == -2 ? "accept" : "weight");
-    Tensor out = at::empty({chains, draws}, at::kDouble);
-    for (int64_t c = 0; c < chains; ++c) read_columns(path(name, c), draws, 1, 0, 1, out[c].data_ptr<double>());
+    Tensor out = at::empty({chains, kept}, at::kDouble);
+    for (int64_t c = 0; c < chains; ++c) read_columns(path(name, c), draws, kept, 1, 0, 1, out[c].data_ptr<double>());
     return out;
   }
   const auto width = static_cast<int64_t>(names_.size());
-  const int64_t group = std::clamp<int64_t>(kColumnMemory / (8 * chains * draws), 1, width);
+  const int64_t group = std::clamp<int64_t>(kColumnMemory / (8 * chains * kept), 1, width);
   const int64_t begin = parameter / group * group, count = std::min(group, width - begin);
   if (cache_begin_ != begin) {
-    cache_ = at::empty({chains, count, draws}, at::kDouble);
+    cache_ = at::empty({chains, count, kept}, at::kDouble);
     for (int64_t c = 0; c < chains; ++c)
-      read_columns(path("x", c), draws, width, begin, count, cache_[c].data_ptr<double>());
+      read_columns(path("x", c), draws, kept, width, begin, count, cache_[c].data_ptr<double>());
     cache_begin_ = begin;
   }
   return cache_.select(1, parameter - begin).contiguous();

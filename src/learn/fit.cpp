@@ -91,8 +91,8 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer) {
     learning.acceptance = start.acceptance;
     learning.stopped = "target-acceptance";
   } else {
-    if (out.flow.bends(target.dim()) && out.flow.base_components == 1 && start.method != "none")
-      start.acceptance = bend_start(target, start.whitening, *flow, buffer, options.start.seed);
+    if (out.flow.shapes(target.dim()) && out.flow.base_components == 1 && start.method != "none")
+      start.acceptance = shape_start(target, start.whitening, *flow, buffer, options.start.seed);
     learning = learn(target, *flow, buffer, out.learn, observer);
     if (automatic && out.flow.family == "bend" && learning.acceptance < kGrow && learning.stopped != "max-seconds") {
       out.flow.family = "coupling";

@@ -289,8 +289,8 @@ class DefensiveProposal final : public Proposal {
 }  // namespace
 
 void FlowSpec::validate() const {
-  const std::vector<std::string> families = {"auto", "spline",   "bend",    "coupling",
-                                             "realnvp", "gaussian", "gaussian-diagonal"};
+  const std::vector<std::string> families = {"auto",     "spline",           "bend", "coupling", "realnvp",
+                                             "gaussian", "gaussian-diagonal"};
   if (std::find(families.begin(), families.end(), family) == families.end()) {
     throw ConfigError(
         fmt::format("flow '{}': must be auto, spline, bend, coupling, realnvp, gaussian or gaussian-diagonal", family));
@@ -320,6 +320,8 @@ void FlowSpec::validate() const {
 bool FlowSpec::bends(int64_t dim) const {
   return (family == "bend" || family == "coupling") && dim > 1 && dim <= kMaxBend;
 }
+
+bool FlowSpec::shapes(int64_t dim) const { return bends(dim) || (radial_bins > 0 && dim > 1); }
 
 FlowSpec FlowSpec::resolved(int64_t dim) const {
   FlowSpec spec = *this;

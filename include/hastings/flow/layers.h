@@ -20,6 +20,9 @@ struct SplineShape {
   int64_t parameters() const { return 3 * bins - 1; }  // width and height logits, slopes at the inner knots
 };
 
+// The raw parameter of a knot with this slope.
+double spline_raw_slope(double slope);
+
 struct CouplingOptions {
   std::vector<int64_t> hidden = {64, 64};
   Activation activation = Activation::kSilu;
@@ -48,6 +51,8 @@ std::unique_ptr<Layer<T>> make_marginal_splines(Parameters<T>& parameters, const
 
 // y = x g(r) / r, r = |x|, g a monotone spline of [0, reach] onto itself: shells, heavier or lighter tails.
 // log det = (dim - 1) log(g / r) + log g'(r).
+// The spline's interval is [-b, b] with b = radial_bound(dim), shifted to radii from 0 to 2 b.
+double radial_bound(int64_t dim);
 template <class T>
 std::unique_ptr<Layer<T>> make_radial(Parameters<T>& parameters, const std::string& name, int64_t dim, int64_t bins);
 

@@ -41,12 +41,18 @@ std::string stored_target(const std::string& folder);
 // Streams the draws of a sampling run into the folder; nothing is visible before finish().
 class RunWriter final : public DrawSink {
  public:
-  RunWriter(const std::string& folder, const Target& target, const SampleOptions& options);
+  // At most `max_diagnosed` draws are read back for the diagnosis, so that its memory does not grow with the run.
+  RunWriter(const std::string& folder, const Target& target, const SampleOptions& options,
+            int64_t max_diagnosed = int64_t{1} << 22);
   ~RunWriter() override;
   void on_draws(const DrawBlock& block) override;
 
-  // Draws of one parameter, [chains, draws], read back from disk; -1 log density, -2 acceptance, -3 log weight.
+  // Draws of one parameter, [chains, diagnosed()], read back from disk; -1 log density, -2 acceptance, -3 log weight.
+  // Of a chain that is longer, 64 runs of consecutive draws, evenly spread.
   Tensor column(int64_t parameter) const;
+  int64_t diagnosed() const { return diagnosed_; }  // draws of each chain
+  // Of all draws, whatever their number.
+  void moments(int64_t parameter, double& mean, double& sd) const;
   std::vector<std::string> names() const { return names_; }
 
   // Makes everything visible: chains, draws.npz, summary.json.
@@ -56,9 +62,10 @@ class RunWriter final : public DrawSink {
   struct Chain;
   std::string folder_, scratch_;
   SampleOptions options_;
+  int64_t diagnosed_ = 0;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Chain>> chains_;
-  mutable Tensor cache_;  // [columns, chains, draws] of the last columns read
+  mutable Tensor cache_;  // [chains, columns, diagnosed] of the last columns read
   mutable int64_t cache_begin_ = -1;
 };
 

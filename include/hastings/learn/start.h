@@ -26,9 +26,9 @@ struct Population {
 };
 
 struct Start {
-  std::string method;                  // what was used
-  Whitening whitening;                 // location and scale of the whole
-  GaussianMixture base;                // in whitened coordinates
+  std::string method;    // what was used
+  Whitening whitening;   // location and scale of the whole
+  GaussianMixture base;  // in whitened coordinates
   Population population;
   double acceptance = 0;               // estimated acceptance rate of the start itself
   int64_t modes = 0;                   // distinct modes that were found; 0 if not looked for
@@ -49,10 +49,10 @@ Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 
 Population anneal(const Target& target, const StartOptions& options, Observer& observer,
                   std::vector<LearnProgress>& history);
 
-// Sets a flow's bend layer by the target's third derivatives at the whitening's centre, then its last layer by the
-// moments of weighted draws; each is kept only if the acceptance rate against the states rises. Returns that rate.
-// For one Gaussian as base, and flows that have a bend layer.
-double bend_start(const Target& target, const Whitening& whitening, FlowProposal& flow, const Population& states,
-                  uint64_t seed);
+// Sets what is known of a flow before learning: a radial layer by the radii of the states, a bend layer by the target's
+// third derivatives at the whitening's centre, the last layer by the moments of weighted draws. Each is kept only if
+// the acceptance rate against the states rises. Returns that rate. For a base of one Gaussian.
+double shape_start(const Target& target, const Whitening& whitening, FlowProposal& flow, const Population& states,
+                   uint64_t seed);
 
 }  // namespace hastings

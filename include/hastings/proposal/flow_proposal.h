@@ -37,7 +37,8 @@ struct FlowSpec {
   FlowSpec resolved(int64_t dim) const;
 
   static constexpr int64_t kMaxBend = 64;  // dimensions up to which a bend layer is affordable
-  bool bends(int64_t dim) const;           // is there one?
+  bool bends(int64_t dim) const;           // is there a bend layer?
+  bool shapes(int64_t dim) const;          // is there a layer that can be known before learning?
 };
 
 struct Whitening {

@@ -1,5 +1,5 @@
-// The table of docs/results.md: the paper's eleven rows, by default settings and by the paper's network, over several
-// seeds. A finished cell is kept in a file and never computed twice.
+// The table of docs/results.md: the paper's eleven rows by default settings, over several seeds. A finished cell is kept
+// in a file and never computed twice. (With the paper's network: `hastings reproduce table1`.)
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -24,23 +24,23 @@ namespace {
 struct Row {
   std::string name, target;
   int64_t draws;
-  double published, wanted_paper, wanted_default;
+  double published, wanted;
 };
 
 std::vector<Row> rows() {
   const char* data = std::getenv("HASTINGS_TEST_DATA");
   const std::string uci = std::string(data ? data : ".") + "/uci/";
-  return {{"ring", "ring", 1000, 863, 863, 980},
-          {"mog2", "mog2", 1000, 732, 732, 950},
-          {"mog6", "mog6", 1000, 510, 510, 900},
-          {"ring5", "ring5", 1000, 336, 336, 780},
-          {"german", "logistic:" + uci + "german.data-numeric", 5000, 5000, 5000, 5000},
-          {"heart", "logistic:" + uci + "heart.dat", 5000, 5000, 5000, 5000},
-          {"australian", "logistic:" + uci + "australian.dat", 5000, 5000, 5000, 5000},
-          {"icg", "icg", 1000, 1000, 1000, 1000},
-          {"rough_well", "rough_well", 1000, 1000, 1000, 1000},
-          {"scg", "scg", 1000, 1000, 1000, 1000},
-          {"mog", "mog", 1000, 885, 885, 950}};
+  return {{"ring", "ring", 1000, 863, 980},
+          {"mog2", "mog2", 1000, 732, 950},
+          {"mog6", "mog6", 1000, 510, 900},
+          {"ring5", "ring5", 1000, 336, 780},
+          {"german", "logistic:" + uci + "german.data-numeric", 5000, 5000, 5000},
+          {"heart", "logistic:" + uci + "heart.dat", 5000, 5000, 5000},
+          {"australian", "logistic:" + uci + "australian.dat", 5000, 5000, 5000},
+          {"icg", "icg", 1000, 1000, 1000},
+          {"rough_well", "rough_well", 1000, 1000, 1000},
+          {"scg", "scg", 1000, 1000, 1000},
+          {"mog", "mog", 1000, 885, 950}};
 }
 
 // Mean and standard deviation of the statistics: exact, or from the committed long run of another sampler.
@@ -52,16 +52,10 @@ Truth truth_of(const Row& row, const Target& target, const json& posteriors) {
           {}};
 }
 
-json compute(const Row& row, bool paper, uint64_t seed, int threads, const json& posteriors) {
+json compute(const Row& row, uint64_t seed, int threads, const json& posteriors) {
   constexpr int kChains = 64;
   const auto target = find_target(row.target);
   FitOptions options;
-  if (paper) {
-    options.flow.family = "realnvp";
-    options.learn.max_seconds = 0;
-    options.learn.max_iterations = 20000;
-    if (row.target.rfind("logistic:", 0) == 0) options.learn.target_acceptance = 0.975;
-  }
   options.learn.threads = threads;
   options.start.seed = options.learn.seed = seed;
   Observer silent;
@@ -112,9 +106,7 @@ json compute(const Row& row, bool paper, uint64_t seed, int threads, const json&
   return cell;
 }
 
-std::string table(const std::vector<Row>& all, const std::string& config, int first, int seeds,
-                  const std::string& cache) {
-  const bool paper = config == "paper";
+std::string table(const std::vector<Row>& all, int first, int seeds, const std::string& cache) {
   std::string text =
       "| target | published (AR) | wanted | ESS, mean | worst seed | acceptance | fit, s (longest) | draws/s | mode "
       "weights, worst error / s.e. | |\n"
@@ -123,7 +115,7 @@ std::string table(const std::vector<Row>& all, const std::string& config, int fi
     double ess = 0, worst = 1e300, acceptance = 0, seconds = 0, longest = 0, speed = 0, region = -1;
     int done = 0;
     for (int seed = first; seed < first + seeds; ++seed) {
-      const std::string path = fmt::format("{}/{}-{}-{}.json", cache, config, row.name, seed);
+      const std::string path = fmt::format("{}/{}-{}.json", cache, row.name, seed);
       if (!std::filesystem::exists(path)) continue;
       const json cell = json::parse(read_file(path));
       ++done;
@@ -136,7 +128,7 @@ std::string table(const std::vector<Row>& all, const std::string& config, int fi
       if (cell.contains("worst_region_error")) region = std::max(region, cell["worst_region_error"].get<double>());
     }
     if (done == 0) continue;
-    const double wanted = paper ? row.wanted_paper : row.wanted_default, mean = ess / done;
+    const double wanted = row.wanted, mean = ess / done;
     const bool hit = mean >= wanted - 0.5 && region < 4;
     text += fmt::format("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.3f} | {:.1f} ({:.1f}) | {:.0f} | {} | {}{} |\n",
                         row.name, row.published, wanted, mean, worst, acceptance / done, seconds / done, longest,
@@ -160,36 +152,29 @@ int main(int argc, char** argv) {
   app.add_option("--commit", commit, "Kept with each cell");
   app.add_option("--cache", cache, "Folder of finished cells")->capture_default_str();
   app.add_option("--only", only, "One row");
-  app.add_option("--config", config, "default, paper or both")->capture_default_str();
   app.add_option("--reference", reference, "Posterior moments")->capture_default_str();
   app.add_flag("--print", print_only, "Only print the tables of the finished cells");
   CLI11_PARSE(app, argc, argv);
   try {
     const json posteriors = json::parse(read_file(reference));
     make_directory(cache);
-    for (const std::string& name : {std::string("default"), std::string("paper")}) {
-      if (config != "both" && config != name) continue;
-      for (const auto& row : rows()) {
-        if (print_only || (!only.empty() && only != row.name)) continue;
-        for (int seed = first; seed < first + seeds; ++seed) {
-          const std::string path = fmt::format("{}/{}-{}-{}.json", cache, name, row.name, seed);
-          if (std::filesystem::exists(path)) continue;
-          try {
-            json cell = compute(row, name == "paper", static_cast<uint64_t>(seed), threads, posteriors);
-            cell["commit"] = commit;
-            write_file(path, cell.dump(2) + "\n");
-            fmt::print(stderr, "{} {} seed {}: ESS {:.0f}, acceptance {:.3f}, {:.1f} s\n", name, row.name, seed,
-                       cell["ess"].get<double>(), cell["acceptance"].get<double>(), cell["fit_seconds"].get<double>());
-          } catch (const DataError& error) {
-            fmt::print(stderr, "{}: skipped: {}\n", row.name, error.what());
-          }
+    for (const auto& row : rows()) {
+      if (print_only || (!only.empty() && only != row.name)) continue;
+      for (int seed = first; seed < first + seeds; ++seed) {
+        const std::string path = fmt::format("{}/{}-{}.json", cache, row.name, seed);
+        if (std::filesystem::exists(path)) continue;
+        try {
+          json cell = compute(row, static_cast<uint64_t>(seed), threads, posteriors);
+          cell["commit"] = commit;
+          write_file(path, cell.dump(2) + "\n");
+          fmt::print(stderr, "{} seed {}: ESS {:.0f}, acceptance {:.3f}, {:.1f} s\n", row.name, seed,
+                     cell["ess"].get<double>(), cell["acceptance"].get<double>(), cell["fit_seconds"].get<double>());
+        } catch (const DataError& error) {
+          fmt::print(stderr, "{}: skipped: {}\n", row.name, error.what());
         }
       }
-      fmt::print(
-          "\n{}\n\n{}",
-          name == "paper" ? "With the paper's RealNVP (`--flow realnvp --objective ar`):" : "With default settings:",
-          table(rows(), name, first, seeds, cache));
     }
+    fmt::print("{}", table(rows(), first, seeds, cache));
   } catch (const Error& error) {
     fmt::print(stderr, "results: {}\n", error.what());
     return error.exit_code();

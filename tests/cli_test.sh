@@ -92,6 +92,19 @@ for delay in 0.7 0.8 0.9 1.0 1.1 1.3; do
   if [ -e k/summary.json ]; then check "after a kill summary belongs to draws" [ -s k/draws.npz ]; fi
   "$hastings" sample k --draws 50 -q >/dev/null 2>err; check "sampling after a kill" [ $? -eq 0 ]
 done
+for delay in 0.6 0.8 0.9 1.0 1.1 1.2; do
+  "$hastings" fit mog2 --max-iterations 1 -q --output kf >/dev/null 2>&1 &
+  pid=$!
+  sleep $delay
+  kill -9 $pid 2>/dev/null
+  wait $pid 2>/dev/null
+  if [ -e kf ]; then  # there means complete
+    "$hastings" sample kf --draws 50 -q >/dev/null 2>err; check "a fit that is there is whole" [ $? -eq 0 ]
+  else
+    "$hastings" fit mog2 --max-iterations 1 -q --output kf >/dev/null 2>err; check "fitting after a kill" [ $? -eq 0 ]
+  fi
+  rm -rf kf .kf* kf.*
+done
 # Ctrl-C ends cleanly with its own exit code.
 "$hastings" sample k --draws 5000000 -q >/dev/null 2>err &
 pid=$!

@@ -149,6 +149,32 @@ int sample_command(const RunOptions& options) {
   return 0;
 }
 
+int reproduce_command(const std::string& name, const reproduce::Options& options, const Common& common) {
+  const auto& all = reproduce::experiments();
+  if (name == "list") {
+    for (const auto& e : all) fmt::print("{:12} {} ({})\n", e.name, e.what, e.cost);
+    return 0;
+  }
+  bool found = false;
+  Progress progress(common.quiet);
+  for (const auto& e : all) {
+    if (name != "all" && name != e.name) continue;
+    found = true;
+    reproduce::Context context(e.name, options, progress, [&](const std::string& line) {
+      progress.done();
+      fmt::print("{}: {}\n", e.name, line);
+      std::fflush(stdout);
+    });
+    e.run(context);
+  }
+  if (!found) {
+    std::vector<std::string> names;
+    for (const auto& e : all) names.push_back(e.name);
+    throw ConfigError(fmt::format("unknown experiment '{}'; there are {}, all and list", name, fmt::join(names, ", ")));
+  }
+  return 0;
+}
+
 int summary_command(const std::string& folder, const Common& common) {
   const json s = load_summary(folder);
   if (common.json) {

@@ -5,6 +5,7 @@
 
 #include "hastings/learn/learner.h"
 #include "hastings/sample/sampler.h"
+#include "reproduce.h"
 
 namespace hastings::app {
 
@@ -25,6 +26,7 @@ struct RunOptions {
 int list_targets_command(const Common& common);
 int fit_command(const RunOptions& options);
 int sample_command(const RunOptions& options);
+int reproduce_command(const std::string& experiment, const reproduce::Options& options, const Common& common);
 int summary_command(const std::string& folder, const Common& common);
 
 }  // namespace hastings::app

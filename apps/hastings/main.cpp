@@ -134,6 +134,19 @@ int run(int argc, char** argv) {
   summary->add_option("run", folder, "The folder of a run")->required();
   summary->add_flag("--json", options.common.json, "Print JSON");
 
+  hastings::reproduce::Options reproduction;
+  std::string experiment;
+  auto* reproduce =
+      app.add_subcommand("reproduce", "Repeat an experiment of the paper: CSV, Markdown and figures; goes on where it stopped");
+  reproduce->add_option("experiment", experiment, "Its name, `all`, or `list` for what there is and what each costs")->required();
+  reproduce->add_option("-o,--output", reproduction.output, "Folder of the results")->capture_default_str();
+  reproduce->add_option("--seeds", reproduction.seeds, "How many seeds")->capture_default_str()->check(CLI::PositiveNumber);
+  reproduce->add_option("--seed", reproduction.first_seed, "The first of them")->capture_default_str()->check(CLI::NonNegativeNumber);
+  reproduce->add_flag("--quick", reproduction.quick, "Small settings: shows that it works, not what it can");
+  reproduce->add_option("--only", reproduction.only, "One target or method");
+  reproduce->add_option("--threads", reproduction.threads, "Threads (0: all cores)")->capture_default_str()->check(CLI::NonNegativeNumber);
+  reproduce->add_flag("-q,--quiet", options.common.quiet, "No progress");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -148,6 +161,7 @@ int run(int argc, char** argv) {
   if (targets->parsed()) return hastings::app::list_targets_command(options.common);
   if (fit->parsed()) return hastings::app::fit_command(options);
   if (sample->parsed()) return hastings::app::sample_command(options);
+  if (reproduce->parsed()) return hastings::app::reproduce_command(experiment, reproduction, options.common);
   return hastings::app::summary_command(folder, options.common);
 }
 

@@ -170,7 +170,7 @@ class Schedule {
   Schedule(const LearnOptions& options, double start_acceptance, double start_kl)
       : options_(options),
         goal_(parse_objective(options.objective)),
-        objective_(goal_ == Objective::kAr && !(start_acceptance >= kOverlap && start_kl < kClose) ? Objective::kArlb
+        objective_(goal_ == Objective::kAr && options.lead_in && !(start_acceptance >= kOverlap && start_kl < kClose) ? Objective::kArlb
                                                                                                    : goal_),
         rate_(options.learning_rate) {}
 
@@ -241,7 +241,7 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
   if (o.batch == 0) o.batch = paper || splines ? 512 : 256;
   if (o.learning_rate == 0) o.learning_rate = paper ? 2e-3 : splines ? 3e-3 : bend ? 5e-4 : 4e-3;
   if (o.window == 0) o.window = paper ? 200 : splines ? 100 : 50;
-  if (o.patience == 0) o.patience = paper ? 5 : splines ? 3 : 2;
+  if (o.patience == 0) o.patience = paper ? 10 : splines ? 3 : 2;
   if (o.reductions < 0) o.reductions = paper || splines ? 4 : 3;
   // Where the paper's effective sample size is full already, more learning pays only for very many draws.
   if (o.target_acceptance == 0) o.target_acceptance = paper || splines ? 0.995 : 0.97;

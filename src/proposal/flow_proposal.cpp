@@ -341,9 +341,10 @@ std::unique_ptr<Proposal> make_defensive(std::unique_ptr<Proposal> inner, double
   return std::make_unique<DefensiveProposal>(std::move(inner), weight, wide);
 }
 
-std::unique_ptr<FlowProposal> make_flow_proposal(const FlowSpec& spec, const Whitening& whitening,
+std::unique_ptr<FlowProposal> make_flow_proposal(const FlowSpec& given, const Whitening& whitening,
                                                  const GaussianMixture& base, uint64_t seed) {
-  spec.validate();
+  given.validate();
+  const FlowSpec spec = given.resolved(whitening.shift.size(0));
   if (spec.precision == "double") return std::make_unique<FlowProposalOf<double>>(spec, whitening, base, seed);
   return std::make_unique<FlowProposalOf<float>>(spec, whitening, base, seed);
 }

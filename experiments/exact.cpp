@@ -1,0 +1,257 @@
+// The experiments that need no learning of networks: the semimetric, rejection sampling, and the toy problem.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "hastings/baseline/rejection.h"
+#include "hastings/sample/sampler.h"
+#include "hastings/target/zoo.h"
+#include "reproduce.h"
+
+namespace hastings::reproduce {
+namespace {
+
+using nlohmann::json;
+
+// D(p, q) = E |xi - 1| = sum_ij |p_i q_j - p_j q_i| for distributions on the same atoms; D = 2 (1 - AR).
+double semimetric_between(const std::vector<double>& p, const std::vector<double>& q) {
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    for (size_t j = 0; j < p.size(); ++j) sum += std::fabs(p[i] * q[j] - p[j] * q[i]);
+  }
+  return sum;
+}
+
+std::vector<double> random_simplex(size_t n, Stream& stream) {
+  std::vector<double> p(n);
+  stream.uniform(p);
+  double sum = 0;
+  for (double& v : p) sum += v = std::pow(-std::log(v), 3.0);  // spread out: many near the corners
+  for (double& v : p) v /= sum;
+  return p;
+}
+
+double normal_density(double x, double mean, double sd) {
+  const double z = (x - mean) / sd;
+  return std::exp(-0.5 * z * z) / (sd * std::sqrt(2 * std::numbers::pi));
+}
+
+// AR and symmetric KL of q against p, both given on a fine grid: sum_ij min(p_i q_j, p_j q_i) in O(n log n), by the
+// order of the weights p/q.
+struct Exact {
+  double acceptance, symmetric_kl;
+};
+Exact exact_between(const std::vector<double>& p, const std::vector<double>& q, double step) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i] > 0 && q[i] > 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] * q[b] < p[b] * q[a]; });
+  double kl = 0, p_below = 0, acceptance = 0, q_above = 0;
+  for (const size_t i : order) q_above += q[i];
+  for (const size_t i : order) {
+    kl += (p[i] - q[i]) * std::log(p[i] / q[i]) * step;
+    // State i, candidates j: those of larger weight are accepted (p_i q_j), those of smaller with p_j q_i.
+    acceptance += (p[i] * q_above + q[i] * p_below) * step * step;
+    p_below += p[i];
+    q_above -= q[i];
+  }
+  return {acceptance, kl};
+}
+
+// Follows the parameters of a 1-d Gaussian while it learns.
+class PathObserver final : public Observer {
+ public:
+  PathObserver(const FlowProposal& proposal, double mean, double sd) : proposal_(proposal), mean_(mean), sd_(sd) {}
+  void on_learn(const LearnProgress&) override { record(); }
+  void record() {
+    const auto values = proposal_.parameters();  // shift, log of the scale, in units of the start
+    mean.push_back(mean_ + sd_ * values[0]);
+    sd.push_back(sd_ * std::exp(values[1]));
+  }
+  std::vector<double> mean, sd;
+
+ private:
+  const FlowProposal& proposal_;
+  double mean_, sd_;
+};
+
+}  // namespace
+
+void semimetric(Context& context) {
+  // On thirds of [0, 1]: p = U[0, 2/3], q = U[1/3, 1], s = U[0, 1].
+  const std::vector<double> p = {0.5, 0.5, 0}, q = {0, 0.5, 0.5}, s = {1. / 3, 1. / 3, 1. / 3};
+  const double ps = semimetric_between(p, s), qs = semimetric_between(q, s), pq = semimetric_between(p, q);
+  Stream stream(context.options().first_seed, 0, Purpose::kExact);
+  const int triples = context.options().quick ? 20000 : 200000;
+  std::vector<double> ratio;
+  double least = 1e300;
+  int broken = 0, below = 0;
+  for (int t = 0; t < triples; ++t) {
+    const size_t atoms = 2 + static_cast<size_t>(t % 5);
+    const auto a = random_simplex(atoms, stream), b = random_simplex(atoms, stream), c = random_simplex(atoms, stream);
+    const double r = (semimetric_between(a, c) + semimetric_between(b, c)) / semimetric_between(a, b);
+    ratio.push_back(r);
+    least = std::min(least, r);
+    broken += r < 1;
+    below += r < 2.0 / 3;
+  }
+  context.write("semimetric.csv",
+                fmt::format("quantity,value,expected\nD(p;s)+D(q;s),{:.15g},{:.15g}\nD(p;q),{:.15g},1.5\n"
+                            "least ratio of {} random triples,{:.6g},>= 0.666667\n"
+                            "triples that break the triangle inequality,{},\ntriples below 2/3,{},0\n",
+                            ps + qs, 4.0 / 3, pq, triples, least, broken, below));
+  context.write("semimetric.md",
+                fmt::format("D(p,s) + D(q,s) = {:.6f} (4/3) < D(p,q) = {:.6f} (3/2): the triangle inequality fails.\n\n"
+                            "Of {} random triples on 2 to 6 atoms {} break the triangle inequality; the least ratio "
+                            "(D(p,s) + D(q,s)) / D(p,q) is {:.4f}, and {} are below 2/3.\n",
+                            ps + qs, pq, triples, broken, least, below));
+  const int bins = 90;
+  std::vector<double> x(bins), count(bins, 0.0);
+  for (int b = 0; b < bins; ++b) x[static_cast<size_t>(b)] = 0.6 + (b + 0.5) * 0.03;
+  for (const double r : ratio) {
+    const int b = static_cast<int>((r - 0.6) / 0.03);
+    if (b >= 0 && b < bins) count[static_cast<size_t>(b)] += 1.0;
+  }
+  const double top = *std::max_element(count.begin(), count.end());
+  auto line = [&](double at, const char* title, int color) {
+    return PlotLayer{Draw::kLine, title, {{at, at}, {0, top}}, color, true};
+  };
+  Panel panel{"Ratio of the two sides of the triangle inequality", "(D(p,s) + D(q,s)) / D(p,q)", "random triples",
+              {{Draw::kBars, "", {x, count}, -1}, line(2.0 / 3, "bound 2/3", 1), line((ps + qs) / pq, "the paper's example", 0),
+               line(1, "triangle inequality", 2)}};
+  context.figure("semimetric", {{panel}, 1, 640, 420});
+}
+
+// p = N(0, I), q = N(0, s^2 I): M = s^d. Independent MH accepts 2 I_{1/(1+s^2)}(d/2, d/2), never less than 1/M.
+void rejection(Context& context) {
+  const int64_t draws = context.options().quick ? 20000 : 200000;
+  std::string csv = "dim,scale,one_over_m,rejection_measured,mh_measured,mh_exact_1d\n";
+  std::string table = "| dim | s | 1/M | rejection, measured | MH, measured | MH, exact |\n|---|---|---|---|---|---|\n";
+  Panel panel{"Acceptance against the width of the proposal", "scale s of the proposal N(0, s^2 I)", "acceptance rate"};
+  int color = 0;
+  for (const int64_t d : {int64_t{1}, int64_t{2}, int64_t{5}}) {
+    std::vector<double> x, bound, mh;
+    for (double s = 1.0; s <= 3.01; s += 0.25) {
+      const auto target = make_gaussian(d);
+      FlowSpec spec;
+      spec.family = "gaussian";
+      spec.precision = "double";
+      const Whitening wide{at::zeros({d}, at::kDouble), s * at::eye(d, at::kDouble)};
+      const auto proposal = make_flow_proposal(spec, wide, GaussianMixture::standard(d), 1);
+      const double log_m = static_cast<double>(d) * (std::log(s) + 0.5 * std::log(2 * std::numbers::pi));
+      Stream stream(context.options().first_seed, static_cast<uint64_t>(d), Purpose::kProposal);
+      const RejectionResult kept = rejection_sample(*target, *proposal, log_m, draws, stream);
+      SampleOptions sampling;
+      sampling.chains = 1;
+      sampling.draws = draws;
+      sampling.seed = context.options().first_seed;
+      MemorySink sink(1, draws, d);
+      const SampleReport report = sample(*target, *proposal, sampling, sink, context.observer());
+      const double measured = report.chains[0].scan.acceptance_sum / static_cast<double>(report.chains[0].steps);
+      const double one_over_m = std::pow(s, -static_cast<double>(d));
+      const std::string exact = d == 1 ? fmt::format("{:.4f}", 4 / std::numbers::pi * std::atan(1 / s)) : "";
+      csv += fmt::format("{},{},{:.6f},{:.6f},{:.6f},{}\n", d, s, one_over_m, kept.acceptance(), measured, exact);
+      table += fmt::format("| {} | {:.2f} | {:.4f} | {:.4f} | {:.4f} | {} |\n", d, s, one_over_m, kept.acceptance(), measured, exact);
+      x.push_back(s);
+      bound.push_back(one_over_m);
+      mh.push_back(measured);
+    }
+    panel.layers.push_back({Draw::kLine, fmt::format("independent MH, {}-d", d), {x, mh}, color});
+    panel.layers.push_back({Draw::kLine, fmt::format("1/M, {}-d", d), {x, bound}, color, true});
+    ++color;
+  }
+  panel.y_range = {{0, 1.02}};
+  context.write("rejection.csv", csv);
+  context.write("rejection.md", table);
+  context.figure("rejection", {{panel}, 1, 640, 440});
+}
+
+void toy(Context& context) {
+  const bool quick = context.options().quick;
+  const int64_t cells = quick ? 50 : 100;
+  const double reach = 14, step = quick ? 0.02 : 0.01;
+  std::vector<double> grid, p;
+  for (double x = -reach; x <= reach; x += step) {
+    grid.push_back(x);
+    p.push_back(0.5 * normal_density(x, -2, 0.5) + 0.5 * normal_density(x, 2, 0.7));
+  }
+  std::vector<double> mu, sigma, ar, bound;
+  double best_ar = 0, best_bound = -1e300;
+  std::array<double, 2> at_ar{}, at_bound{};
+  for (int64_t j = 0; j < cells; ++j) {
+    for (int64_t i = 0; i < cells; ++i) {
+      const double m = -4 + 8 * static_cast<double>(i) / static_cast<double>(cells - 1);
+      const double s = 0.3 + 4.2 * static_cast<double>(j) / static_cast<double>(cells - 1);
+      std::vector<double> q;
+      for (const double x : grid) q.push_back(normal_density(x, m, s));
+      const Exact exact = exact_between(p, q, step);
+      const double lower = 1 - std::sqrt(0.5 * exact.symmetric_kl);
+      mu.push_back(m);
+      sigma.push_back(s);
+      ar.push_back(exact.acceptance);
+      bound.push_back(std::max(lower, -3.0));
+      if (exact.acceptance > best_ar) best_ar = exact.acceptance, at_ar = {m, s};
+      if (lower > best_bound) best_bound = lower, at_bound = {m, s};
+    }
+  }
+  const auto target = make_toy();
+  std::string csv = "objective,step,mu,sigma\n";
+  std::vector<PlotLayer> paths;
+  std::vector<std::array<double, 2>> ends;
+  for (const std::string objective : {"ar", "arlb"}) {
+    FlowSpec spec;
+    spec.family = "gaussian";
+    spec.precision = "double";
+    const double m = 2.5, s = 3.5;
+    const Whitening start{at::full({1}, m, at::kDouble), at::full({1, 1}, s, at::kDouble)};
+    const auto proposal = make_flow_proposal(spec, start, GaussianMixture::standard(1), 1);
+    Stream stream(context.options().first_seed, 0, Purpose::kExact);
+    Population buffer{target->exact_draws(4096, stream), {}};
+    buffer.log_prob = target->log_prob(buffer.x);
+    LearnOptions learning;
+    learning.objective = objective;
+    learning.lead_in = false;
+    learning.batch = 512;
+    learning.learning_rate = 0.02;
+    learning.window = 5;
+    learning.patience = 1 << 20;
+    learning.max_iterations = quick ? 400 : 1000;
+    learning.target_acceptance = 1;
+    learning.seed = context.options().first_seed;
+    learning.threads = context.options().threads;
+    PathObserver path(*proposal, m, s);
+    path.record();
+    learn(*target, *proposal, buffer, learning, path);
+    for (size_t k = 0; k < path.mean.size(); ++k)
+      csv += fmt::format("{},{},{:.6f},{:.6f}\n", objective, 5 * k, path.mean[k], path.sd[k]);
+    ends.push_back({path.mean.back(), path.sd.back()});
+    paths.push_back({Draw::kLine, objective == "ar" ? "path of AR" : "path of ARLB", {path.mean, path.sd},
+                     objective == "ar" ? 1 : 4});
+  }
+  auto panel = [&](const char* title, const std::vector<double>& value) {
+    Panel out{title, "mu", "sigma", {{Draw::kLevels, "", {mu, sigma, value}, 0, false, cells}}};
+    out.layers.insert(out.layers.end(), paths.begin(), paths.end());
+    out.x_range = {{-4, 4}};
+    out.y_range = {{0.3, 4.5}};
+    out.key = "bottom left";
+    return out;
+  };
+  context.write("toy-paths.csv", csv);
+  // Near the end of the paths: the local maximum that both climb to. AR has two higher ones, each inside one mode.
+  double local = 0;
+  std::array<double, 2> at_local{};
+  for (size_t k = 0; k < ar.size(); ++k) {
+    if (sigma[k] > 1.3 && ar[k] > local) local = ar[k], at_local = {mu[k], sigma[k]};
+  }
+  context.write("toy.md", fmt::format("| | mu | sigma |\n|---|---|---|\n| maximum of AR ({:.4f}, quadrature), inside one mode | {:.3f} | {:.3f} |\n| local maximum of AR over both modes ({:.4f}) | {:.3f} | {:.3f} |\n"
+                                      "| end of AR's path | {:.3f} | {:.3f} |\n| maximum of the bound ({:.4f}, quadrature) | {:.3f} | {:.3f} |\n"
+                                      "| end of ARLB's path | {:.3f} | {:.3f} |\n",
+                                      best_ar, at_ar[0], at_ar[1], local, at_local[0], at_local[1], ends[0][0], ends[0][1], best_bound, at_bound[0],
+                                      at_bound[1], ends[1][0], ends[1][1]));
+  context.figure("toy", {{panel("Acceptance rate", ar), panel("Lower bound 1 - sqrt(KL_{sym} / 2), above -3", bound)}, 2, 560, 480});
+}
+
+}  // namespace hastings::reproduce

@@ -1,0 +1,243 @@
+// What the paper's network learns by VI, AR and ARLB: correlation of the objectives, densities, and the mixture with a
+// random walk.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "hastings/io/run_folder.h"
+#include "hastings/sample/sampler.h"
+#include "hastings/target/registry.h"
+#include "hastings/core/error.h"
+#include "reproduce.h"
+
+namespace hastings::reproduce {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<std::string> kTargets = {"ring", "mog2", "mog6", "ring5"};
+const std::vector<std::pair<std::string, std::string>> kObjectives = {{"vi", "VI"}, {"ar", "AR"}, {"arlb", "ARLB"}};
+
+double pearson(const std::vector<double>& x, const std::vector<double>& y) {
+  const Tensor a = at::tensor(x, at::kDouble), b = at::tensor(y, at::kDouble);
+  const Tensor u = a - a.mean(), v = b - b.mean();
+  return ((u * v).sum() / (u.square().sum() * v.square().sum()).sqrt()).item<double>();
+}
+
+// The proposal of one target and objective, learned once and kept as a run in the experiment's folder.
+std::unique_ptr<Proposal> learned(Context& context, const Target& target, const std::string& objective) {
+  const std::string folder = context.path(fmt::format("runs/{}-{}", target.name(), objective));
+  if (!is_run(folder)) {
+    context.tell(fmt::format("{}: learning by {}", target.name(), objective));
+    const FitOptions options = paper_settings(objective, context.options().first_seed, context.options());
+    save_fit(folder, target, options, fit(target, options, context.observer()), true);
+  }
+  return load_fit(folder, target.dim()).proposal;
+}
+
+struct Grid {
+  int64_t n;
+  double reach;
+  std::vector<double> x, y;
+  Tensor points;  // [n n, 2]
+};
+Grid make_grid(int64_t n, double reach) {
+  Grid grid{n, reach, {}, {}, at::empty({n * n, 2}, at::kDouble)};
+  double* at = grid.points.data_ptr<double>();
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = 0; i < n; ++i) {
+      grid.x.push_back(-reach + (static_cast<double>(i) + 0.5) * 2 * reach / static_cast<double>(n));
+      grid.y.push_back(-reach + (static_cast<double>(j) + 0.5) * 2 * reach / static_cast<double>(n));
+      *at++ = grid.x.back();
+      *at++ = grid.y.back();
+    }
+  }
+  return grid;
+}
+
+std::vector<double> histogram(const Tensor& draws, const Grid& grid) {
+  std::vector<double> count(grid.x.size(), 0.0);
+  const Tensor cells = ((draws + grid.reach) / (2 * grid.reach) * static_cast<double>(grid.n)).floor().to(at::kLong).contiguous();
+  const int64_t* c = cells.data_ptr<int64_t>();
+  for (int64_t k = 0; k < cells.size(0); ++k) {
+    const int64_t i = c[2 * k], j = c[2 * k + 1];
+    if (i >= 0 && i < grid.n && j >= 0 && j < grid.n) count[static_cast<size_t>(j * grid.n + i)] += 1;
+  }
+  return count;
+}
+
+Tensor chain_of(Context& context, const Target& target, const Proposal& proposal, int64_t draws, uint64_t seed,
+                const std::string& local = "none", double fraction = 0.5) {
+  SampleOptions options;
+  options.chains = 1;
+  options.draws = draws;
+  options.seed = seed;
+  options.threads = context.options().threads;
+  options.local_moves = local;
+  options.local_fraction = fraction;
+  if (local != "none") options.local_step = 0.15;  // of the target's spread: about one standard deviation of a mode
+  MemorySink sink(1, draws, target.dim());
+  sample(target, proposal, options, sink, context.observer());
+  return sink.draws[0];
+}
+
+}  // namespace
+
+void correlation(Context& context) {
+  const std::vector<double> published = {-0.914, -0.905, -0.956, -0.982};
+  std::string csv = "target,iteration,symmetric_kl,log_acceptance\n";
+  std::string table = "| target | correlation of the symmetric KL with log AR | published |\n|---|---|---|\n";
+  Figure figure{{}, 2, 560, 380};
+  for (size_t t = 0; t < kTargets.size(); ++t) {
+    if (!context.wanted(kTargets[t])) continue;
+    const json cell = context.cell(kTargets[t], [&] {
+      const auto target = find_target(kTargets[t]);
+      FitOptions options = paper_settings("arlb", context.options().first_seed, context.options());
+      options.learn.window = 10;
+      options.learn.patience = 100;
+      options.learn.max_iterations = context.options().quick ? 600 : 4000;
+      const Fit result = fit(*target, options, context.observer());
+      json rows = json::array();
+      for (const auto& row : result.learning.history) {
+        if (row.phase != "arlb" || !(row.acceptance > 0)) continue;
+        const double kl = 2 * (1 - row.acceptance_bound) * (1 - row.acceptance_bound);
+        if (std::isfinite(kl)) rows.push_back({row.iteration, kl, std::log(row.acceptance), row.acceptance});
+      }
+      return json{{"rows", rows}};
+    });
+    std::vector<double> step, kl, log_ar, ar;
+    for (const auto& row : cell["rows"]) {
+      step.push_back(row[0]);
+      kl.push_back(row[1]);
+      log_ar.push_back(row[2]);
+      ar.push_back(row[3]);
+      csv += fmt::format("{},{},{:.6g},{:.6g}\n", kTargets[t], row[0].get<int64_t>(), kl.back(), log_ar.back());
+    }
+    const double r = pearson(kl, log_ar);
+    table += fmt::format("| {} | {:.3f} | {:.3f} |\n", kTargets[t], r, published[t]);
+    figure.panels.push_back({fmt::format("{}: correlation {:.3f}", kTargets[t], r), "symmetric KL (the loss of ARLB)",
+                             "log acceptance rate", {{Draw::kPoints, "", {kl, log_ar}, static_cast<int>(t)}}, true});
+    figure.panels.push_back({fmt::format("{}: while ARLB is learned", kTargets[t]), "learning step", "",
+                             {{Draw::kLine, "acceptance rate", {step, ar}, 1}, {Draw::kLine, "symmetric KL", {step, kl}, 0}},
+                             false, true});
+  }
+  context.write("correlation.csv", csv);
+  context.write("correlation.md", table);
+  context.figure("correlation", figure);
+}
+
+void proposals(Context& context) {
+  std::string table = "| target | objective | acceptance in the chain | worst error of a mode's weight |\n|---|---|---|---|\n";
+  const Grid grid = make_grid(context.options().quick ? 90 : 150, 7);
+  for (const auto& name : kTargets) {
+    if (!context.wanted(name)) continue;
+    const auto target = find_target(name);
+    Figure figure{{}, 3, 380, 380};
+    std::vector<Panel> histograms;
+    for (const auto& [objective, title] : kObjectives) {
+      const auto proposal = learned(context, *target, objective);
+      const Tensor density = proposal->log_prob(grid.points).exp();
+      const std::vector<double> level(density.data_ptr<double>(), density.data_ptr<double>() + density.numel());
+      const Tensor draws = chain_of(context, *target, *proposal, 25000, context.options().first_seed);
+      const double accepted =
+          at::ne(draws.narrow(0, 1, 24999), draws.narrow(0, 0, 24999)).any(1).to(at::kDouble).mean().item<double>();
+      std::string error = "";
+      if (const auto regions = target->regions()) {
+        const Tensor share = at::bincount(target->region_of(draws), {}, regions->weights.size(0)).to(at::kDouble) / 25000.0;
+        error = fmt::format("{:.4f}", (share - regions->weights).abs().max().item<double>());
+      }
+      table += fmt::format("| {} | {} | {:.3f} | {} |\n", name, title, accepted, error);
+      auto panel = [&](const std::string& text, const std::vector<double>& value) {
+        Panel out{text, "x_1", "x_2", {{Draw::kHeat, "", {grid.x, grid.y, value}, 0, false, grid.n}}};
+        out.equal_axes = true;
+        out.x_range = out.y_range = {{-grid.reach, grid.reach}};
+        return out;
+      };
+      figure.panels.push_back(panel(title + ": learned density", level));
+      histograms.push_back(panel(title + ": 25,000 draws by MH", histogram(draws, grid)));
+    }
+    figure.panels.insert(figure.panels.end(), histograms.begin(), histograms.end());
+    context.figure(name, figure);
+  }
+  context.write("proposals.md", table);
+}
+
+void random_walk(Context& context) {
+  const auto target = find_target("mog6");
+  const auto regions = target->regions();
+  const int runs = context.options().quick ? 10 : 100;
+  const int64_t per_component = context.options().quick ? 2000 : 10000, block = 20000;
+  const int64_t most = per_component * 6 * 20;  // a chain that has not seen every component enough by then is cut
+  const std::vector<int64_t> counts = {10, 30, 100, 300, 1000, 2000, 3000, 10000};
+  const Tensor means = at::stack({5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).sin(),
+                                  5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).cos()}, 1);
+  std::string csv = "proposal,draws_at_component,squared_error,components_seen\n";
+  std::string table = "| proposal | draws at a component | squared error of its mean | share of (run, component) that had as many |\n|---|---|---|---|\n";
+  Panel panel{"mog6: error of the components' means", "draws at the component", "squared error", {}, true, true};
+  int color = 0;
+  for (const auto& [objective, title] : kObjectives) {
+    const auto proposal = learned(context, *target, objective);
+    for (const bool walk : {false, true}) {
+      const std::string name = title + (walk ? "+RW" : "");
+      if (!context.wanted(name)) continue;
+      const json cell = context.cell(name, [&] {
+        std::vector<double> sum(counts.size(), 0.0), seen(counts.size(), 0.0);
+        for (int run = 0; run < runs; ++run) {
+          if (context.observer().should_stop()) throw Interrupted("stopped");
+          std::vector<Tensor> sums(6);
+          std::vector<std::vector<double>> x(6), y(6);
+          // One chain, cut into pieces that start anew from the seed: longer and longer until all have enough.
+          for (int64_t length = block;; length *= 2) {
+            const Tensor draws = chain_of(context, *target, *proposal, length, 1000 + static_cast<uint64_t>(run), walk ? "mixture" : "none").contiguous();
+            const Tensor region = target->region_of(draws).contiguous();
+            for (auto* v : {&x, &y}) {
+              for (auto& w : *v) w.clear();
+            }
+            const double* at = draws.data_ptr<double>();
+            for (int64_t i = 0; i < length; ++i) {
+              const auto k = static_cast<size_t>(region.data_ptr<int64_t>()[i]);
+              x[k].push_back(at[2 * i]);
+              y[k].push_back(at[2 * i + 1]);
+            }
+            const auto least = std::min_element(x.begin(), x.end(), [](auto& a, auto& b) { return a.size() < b.size(); });
+            if (static_cast<int64_t>(least->size()) >= per_component || length >= most) break;
+          }
+          for (size_t k = 0; k < 6; ++k) {
+            for (size_t c = 0; c < counts.size(); ++c) {
+              const auto n = static_cast<size_t>(counts[c]);
+              if (x[k].size() < n) continue;
+              double mx = 0, my = 0;
+              for (size_t i = 0; i < n; ++i) mx += x[k][i], my += y[k][i];
+              mx /= static_cast<double>(n);
+              my /= static_cast<double>(n);
+              // Which of the six means this region belongs to: the nearest to what was seen.
+              double best = 1e300;
+              for (int64_t m = 0; m < 6; ++m)
+                best = std::min(best, std::pow(mx - means[m][0].item<double>(), 2) + std::pow(my - means[m][1].item<double>(), 2));
+              sum[c] += best;
+              seen[c] += 1;
+            }
+          }
+        }
+        return json{{"sum", sum}, {"seen", seen}};
+      });
+      std::vector<double> n, error;
+      for (size_t c = 0; c < counts.size(); ++c) {
+        const double seen = cell["seen"][c];
+        if (seen == 0) continue;
+        n.push_back(static_cast<double>(counts[c]));
+        error.push_back(cell["sum"][c].get<double>() / seen);
+        csv += fmt::format("{},{},{:.6g},{:.4f}\n", name, counts[c], error.back(), seen / (6.0 * runs));
+        table += fmt::format("| {} | {} | {:.3g} | {:.2f} |\n", name, counts[c], error.back(), seen / (6.0 * runs));
+      }
+      panel.layers.push_back({Draw::kLine, name, {n, error}, color, walk});
+    }
+    ++color;
+  }
+  context.write("random-walk.csv", csv);
+  context.write("random-walk.md", table);
+  context.figure("random-walk", {{panel}, 1, 680, 480});
+}
+
+}  // namespace hastings::reproduce

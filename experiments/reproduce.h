@@ -1,0 +1,65 @@
+// The paper's density-based experiments, one function each, on the library's public interface.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "hastings/core/events.h"
+#include "hastings/learn/learner.h"
+#include "hastings/report/figure.h"
+
+namespace hastings::reproduce {
+
+struct Options {
+  std::string output = "reproduction";
+  int seeds = 5;
+  uint64_t first_seed = 1;
+  bool quick = false;
+  std::string only;  // one row, target or method; empty: all
+  int threads = 0;
+};
+
+// Where an experiment keeps what it has: finished cells, tables, figures.
+class Context {
+ public:
+  Context(std::string experiment, const Options& options, Observer& observer,
+          std::function<void(const std::string&)> tell);
+
+  const Options& options() const { return options_; }
+  Observer& observer() { return observer_; }
+  bool wanted(const std::string& name) const { return options_.only.empty() || options_.only == name; }
+  // A finished cell is read back; another is computed and then kept. A kill loses at most the cell under way.
+  nlohmann::json cell(const std::string& key, const std::function<nlohmann::json()>& compute);
+  bool has(const std::string& key) const;
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  void write(const std::string& name, const std::string& text);  // and tells where
+  void figure(const std::string& name, const Figure& figure);
+  void tell(const std::string& line) { tell_(line); }
+
+ private:
+  Options options_;
+  std::string folder_;
+  Observer& observer_;
+  std::function<void(const std::string&)> tell_;
+};
+
+struct Experiment {
+  std::string name, what, cost;
+  std::function<void(Context&)> run;
+};
+const std::vector<Experiment>& experiments();
+
+void semimetric(Context& context);
+void rejection(Context& context);
+void toy(Context& context);
+void correlation(Context& context);
+void proposals(Context& context);
+void random_walk(Context& context);
+void table1(Context& context);
+
+// The paper's network, learned by one objective, as in its section 5.1; settings are the same for every target.
+FitOptions paper_settings(const std::string& objective, uint64_t seed, const Options& options);
+
+}  // namespace hastings::reproduce

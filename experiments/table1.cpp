@@ -1,0 +1,241 @@
+// Table 1: effective sample sizes of the paper's three objectives and of the rivals it names, on its eleven targets.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+#include "hastings/baseline/learned_kernels.h"
+#include "hastings/core/error.h"
+#include "hastings/diagnose/ess.h"
+#include "hastings/sample/sampler.h"
+#include "hastings/target/registry.h"
+#include "posterior_moments.h"
+#include "reproduce.h"
+
+namespace hastings::reproduce {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kChains = 64;
+
+// Published ESS; a negative number: not published.
+struct Row {
+  std::string name, target;
+  int64_t draws;
+  double anice, l2hmc, ar, arlb, vi;
+  bool posterior() const { return target.rfind("logistic:", 0) == 0; }
+};
+
+std::vector<Row> rows() {
+  const char* data = std::getenv("HASTINGS_TEST_DATA");
+  const std::string uci = "logistic:" + std::string(data ? data : ".") + "/uci/";
+  return {{"ring", "ring", 1000, 1000, -1, 863, 811, 717},
+          {"mog2", "mog2", 1000, 355, -1, 732, 746, 297},
+          {"mog6", "mog6", 1000, 320, -1, 510, 401, 12},
+          {"ring5", "ring5", 1000, 156, -1, 336, 249, 170},
+          {"german", uci + "german.data-numeric", 5000, 926, -1, 5000, 4105, 3535},
+          {"heart", uci + "heart.dat", 5000, 1251, -1, 5000, 4362, 4110},
+          {"australian", uci + "australian.dat", 5000, 1015, -1, 5000, 4234, 4058},
+          {"icg", "icg", 1000, -1, 783, 1000, 891, 900},
+          {"rough_well", "rough_well", 1000, -1, 625, 1000, 1000, 1000},
+          {"scg", "scg", 1000, -1, 497, 1000, 1000, 1000},
+          {"mog", "mog", 1000, -1, 32, 885, 868, 727}};
+}
+
+double published(const Row& row, const std::string& method) {
+  if (method == "a-nice-mc") return row.anice;
+  if (method == "l2hmc") return row.l2hmc;
+  if (method == "ar") return row.ar;
+  if (method == "arlb") return row.arlb;
+  return method == "vi" ? row.vi : -1;
+}
+
+Truth truth_of(const Row& row, const Target& target) {
+  if (!row.posterior()) return target.truth();
+  const PosteriorMoments m = posterior_moments(row.name);
+  return {at::tensor(m.mean, at::kDouble), at::tensor(m.sd, at::kDouble), {}};
+}
+
+// Least over the statistics, autocorrelations averaged over the chains: draws [chains, draws, dim].
+double least_ess(const Target& target, const Truth& truth, const Tensor& draws) {
+  const Tensor statistics = target.statistics(draws.reshape({-1, target.dim()})).view({draws.size(0), draws.size(1), -1});
+  double least = 1e300;
+  for (int64_t j = 0; j < statistics.size(2); ++j)
+    least = std::min(least, paper_ess(statistics.select(2, j).contiguous(), truth.mean[j].item<double>(), truth.sd[j].item<double>()));
+  return least;
+}
+
+double worst_mode_error(const Target& target, const Tensor& draws) {
+  const auto regions = target.regions();
+  if (!regions) return -1;
+  const Tensor region = target.region_of(draws.reshape({-1, target.dim()}));
+  const Tensor share = at::bincount(region, {}, regions->weights.size(0)).to(at::kDouble) / static_cast<double>(region.size(0));
+  return (share - regions->weights).abs().max().item<double>();
+}
+
+json result(const Target& target, const Truth& truth, const Tensor& draws, double acceptance, double learn, double sampling) {
+  const double ess = least_ess(target, truth, draws);
+  return {{"ess", ess}, {"ess_per_second", ess * static_cast<double>(draws.size(0)) / sampling}, {"acceptance", acceptance},
+          {"learn_seconds", learn}, {"sample_seconds", sampling}, {"mode_error", worst_mode_error(target, draws)}};
+}
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+json run_flow(const Row& row, const Target& target, const std::string& objective, uint64_t seed, Context& context) {
+  FitOptions options = paper_settings(objective, seed, context.options());
+  if (row.posterior()) {
+    options.learn.target_acceptance = 0.975;
+    options.start.method = "auto";  // a Laplace start, for every objective
+    if (context.options().quick) options.learn.max_iterations = 600;
+  }
+  const Fit learned = fit(target, options, context.observer());
+  SampleOptions sampling;
+  sampling.chains = kChains;
+  sampling.draws = row.draws;
+  sampling.seed = seed + 1000;
+  sampling.threads = context.options().threads;
+  MemorySink sink(kChains, row.draws, target.dim());
+  const SampleReport report = sample(target, *learned.proposal, sampling, sink, context.observer());
+  double accepted = 0, steps = 0;
+  for (const auto& chain : report.chains) {
+    accepted += chain.scan.acceptance_sum;
+    steps += static_cast<double>(chain.steps);
+  }
+  return result(target, truth_of(row, target), sink.draws, accepted / steps, learned.seconds, report.seconds);
+}
+
+json run_kernel(const Row& row, const Target& target, const std::string& method, uint64_t seed, Context& context) {
+  const bool quick = context.options().quick;
+  const auto begin = Clock::now();
+  std::unique_ptr<LocalKernel> kernel;
+  if (method == "hmc") {
+    HmcOptions options;
+    options.seed = seed;
+    kernel = tune_hmc(target, options, context.observer()).kernel;
+  } else if (method == "l2hmc") {
+    L2hmcOptions options;
+    options.seed = seed;
+    if (target.dim() > 10) options.hidden = 100;
+    if (quick) options.iterations = 300;
+    kernel = learn_l2hmc(target, options, context.observer());
+  } else {
+    AniceOptions options;
+    options.seed = seed;
+    if (row.posterior()) {
+      options.velocity = 50;
+      options.hidden = {{400}, {400, 400}, {400}};
+      options.critic = {800, 800, 800};
+      options.from_noise = 16;
+    }
+    if (quick) options.iterations = 300;
+    kernel = learn_anice(target, options, context.observer());
+  }
+  const double learn = since(begin);
+  const at::NoGradGuard no_grad;
+  Stream start(seed, 7, Purpose::kExact), noise(seed, 8, Purpose::kLocal), uniforms(seed, 9, Purpose::kLocal);
+  Tensor x;
+  if (target.has_exact_sampler()) {
+    x = target.exact_draws(kChains, start);
+  } else {
+    StartOptions options;
+    options.seed = seed;
+    x = find_start(target, options, context.observer()).population.x.narrow(0, 0, kChains).clone();
+  }
+  const Density density = density_of(target);
+  LocalState state = kernel->init(x, density);
+  for (int t = 0; t < 200; ++t) kernel->step(state, density, noise, uniforms);
+  Tensor draws = at::empty({kChains, row.draws, target.dim()}, at::kDouble);
+  double accepted = 0;
+  const auto sampling = Clock::now();
+  for (int64_t t = 0; t < row.draws; ++t) {
+    if (context.observer().should_stop()) throw Interrupted("stopped while sampling");
+    const LocalInfo info = kernel->step(state, density, noise, uniforms);
+    accepted += info.accept_prob.mean().item<double>();
+    draws.select(1, t).copy_(state.x);
+  }
+  return result(target, truth_of(row, target), draws, accepted / static_cast<double>(row.draws), learn, since(sampling));
+}
+
+struct Mean {
+  double value = 0, error = 0;
+  int count = 0;
+};
+Mean mean_of(const std::vector<double>& x) {
+  Mean m;
+  m.count = static_cast<int>(x.size());
+  for (const double v : x) m.value += v / static_cast<double>(x.size());
+  double square = 0;
+  for (const double v : x) square += (v - m.value) * (v - m.value);
+  if (x.size() > 1) m.error = std::sqrt(square / static_cast<double>(x.size() - 1) / static_cast<double>(x.size()));
+  return m;
+}
+
+}  // namespace
+
+void table1(Context& context) {
+  const std::vector<std::string> methods = {"hmc", "a-nice-mc", "l2hmc", "ar", "arlb", "vi"};
+  std::string csv = "target,method,seed,ess,published,ess_per_second,acceptance,learn_seconds,sample_seconds,mode_error\n";
+  std::string ess_table = "| ESS of | HMC | A-NICE-MC | L2HMC | AR | ARLB | VI |\n|---|---|---|---|---|---|---|\n";
+  std::string speed_table = "| ESS/s | HMC | A-NICE-MC | L2HMC | AR | ARLB | VI |\n|---|---|---|---|---|---|---|\n";
+  for (const auto& row : rows()) {
+    std::unique_ptr<Target> target;
+    try {
+      target = find_target(row.target);
+    } catch (const DataError& error) {
+      context.tell(fmt::format("{}: skipped: {}", row.name, error.what()));
+      continue;
+    }
+    ess_table += fmt::format("| {} ({}) |", row.name, row.draws);
+    speed_table += fmt::format("| {} |", row.name);
+    for (const auto& method : methods) {
+      // The rivals on the targets of their own papers, as in the paper's table.
+      if ((method == "a-nice-mc" && row.anice < 0) || (method == "l2hmc" && row.l2hmc < 0)) {
+        ess_table += " |";
+        speed_table += " |";
+        continue;
+      }
+      std::vector<double> ess, speed;
+      for (int s = 0; s < context.options().seeds; ++s) {
+        const uint64_t seed = context.options().first_seed + static_cast<uint64_t>(s);
+        const bool wanted = context.options().only.empty() || context.wanted(row.name) || context.wanted(method);
+        const std::string key = fmt::format("{}-{}-{}", row.name, method, seed);
+        if (!wanted && !context.has(key)) continue;
+        const json cell = context.cell(key, [&] {
+          context.tell(fmt::format("{} by {}, seed {} ...", row.name, method, seed));
+          return method == "ar" || method == "arlb" || method == "vi" ? run_flow(row, *target, method, seed, context)
+                                                                       : run_kernel(row, *target, method, seed, context);
+        });
+        ess.push_back(cell["ess"]);
+        speed.push_back(cell["ess_per_second"]);
+        const double known = published(row, method);
+        csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f}\n", row.name, method, seed, ess.back(),
+                           known < 0 ? "" : fmt::format("{:.0f}", known), speed.back(), cell["acceptance"].get<double>(),
+                           cell["learn_seconds"].get<double>(), cell["sample_seconds"].get<double>(), cell["mode_error"].get<double>());
+      }
+      if (ess.empty()) {
+        ess_table += " |";
+        speed_table += " |";
+        continue;
+      }
+      const Mean e = mean_of(ess), v = mean_of(speed);
+      const double known = published(row, method);
+      ess_table += fmt::format(" {:.0f}{}{} |", e.value, e.count > 1 ? fmt::format(" ± {:.0f}", e.error) : "",
+                               known < 0 ? "" : fmt::format(" ({:.0f})", known));
+      speed_table += fmt::format(" {:.3g} |", v.value);
+    }
+    ess_table += "\n";
+    speed_table += "\n";
+  }
+  context.write("table1.csv", csv);
+  context.write("table1.md",
+                fmt::format("Seeds {} to {}{}. ESS as in the paper's appendix C.1, mean ± standard error over the seeds, published figures in brackets; of as many draws as stand "
+                            "behind the target.\n\n{}\nESS a second, of all {} chains, sampling alone:\n\n{}",
+                            context.options().first_seed, context.options().first_seed + static_cast<uint64_t>(context.options().seeds) - 1,
+                            context.options().quick ? ", quick settings" : "", ess_table, kChains, speed_table));
+}
+
+}  // namespace hastings::reproduce

@@ -1,0 +1,54 @@
+// The rivals of the paper's Table 1, each learned by its own algorithm into a kernel that is exact for its target.
+#pragma once
+
+#include <memory>
+
+#include "hastings/core/events.h"
+#include "hastings/kernel/local.h"
+#include "hastings/target/target.h"
+
+namespace hastings {
+
+Density density_of(const Target& target);  // refers to the target
+
+// Hamiltonian Monte Carlo with identity mass and a step size found by dual averaging (Hoffman and Gelman 2014).
+struct HmcOptions {
+  int leapfrog_steps = 10;
+  double target_acceptance = 0.8;
+  int64_t chains = 64, warmup = 500;
+  uint64_t seed = 1;
+};
+struct TunedHmc {
+  std::unique_ptr<LocalKernel> kernel;
+  double step_size = 0;
+};
+TunedHmc tune_hmc(const Target& target, const HmcOptions& options, Observer& observer);
+
+// L2HMC (Levy, Hoffman and Sohl-Dickstein 2018): leapfrog steps with learned scalings and shifts; the acceptance ratio
+// has their exact log-determinant.
+struct L2hmcOptions {
+  int leapfrog_steps = 10;
+  int64_t hidden = 10;
+  double step_size = 0.1;  // at the start; learned
+  int64_t iterations = 5000, chains = 200;
+  double learning_rate = 1e-3;  // times 0.96 every 1,000 steps
+  double scale = 0.1;           // lambda^2 of the loss
+  uint64_t seed = 1;
+};
+std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& options, Observer& observer);
+
+// A-NICE-MC (Song, Zhao and Ermon 2017): a volume-preserving network on (x, v), trained against a pairwise critic
+// (WGAN-GP) on draws that the chain itself bootstraps.
+struct AniceOptions {
+  int64_t velocity = 2;                            // dimensions of v
+  std::vector<std::vector<int64_t>> hidden = {{400}, {400}, {400}};  // of each coupling
+  std::vector<int64_t> critic = {400, 400, 400};
+  int64_t iterations = 5000, batch = 32, critic_steps = 5;
+  int64_t from_noise = 8, between = 2;  // steps b and m of the pairwise critic
+  int64_t bootstrap_every = 500, bootstrap_chains = 32, bootstrap_steps = 1000;
+  double learning_rate = 5e-4, penalty = 10;
+  uint64_t seed = 1;
+};
+std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer);
+
+}  // namespace hastings

@@ -1,0 +1,131 @@
+#include "hastings/report/figure.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "hastings/core/error.h"
+#include "hastings/io/files.h"
+
+namespace hastings {
+namespace {
+
+// Okabe and Ito's colours (2008).
+const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};
+const char* kGrey = "#999999";
+
+std::string color_of(int color) { return color < 0 ? kGrey : kColors[static_cast<size_t>(color) % std::size(kColors)]; }
+
+std::string quoted(std::string text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.8g}", value) : "NaN"; }
+
+// One block for each layer; blocks are two blank lines apart, rows of a grid one.
+std::string data_of(const Figure& figure) {
+  std::string text;
+  for (const auto& panel : figure.panels) {
+    for (const auto& layer : panel.layers) {
+      text += fmt::format("# {} / {}\n", panel.title, layer.title);
+      const size_t rows = layer.columns.empty() ? 0 : layer.columns[0].size();
+      for (size_t i = 0; i < rows; ++i) {
+        if (layer.row_length > 0 && i > 0 && i % static_cast<size_t>(layer.row_length) == 0) text += "\n";
+        for (size_t c = 0; c < layer.columns.size(); ++c) text += (c ? " " : "") + number(layer.columns[c][i]);
+        text += "\n";
+      }
+      if (rows == 0) text += "NaN NaN NaN\n";
+      text += "\n\n";
+    }
+  }
+  return text;
+}
+
+std::string plot_of(const PlotLayer& layer, const std::string& data, int block) {
+  const std::string from = fmt::format("{} index {}", quoted(data), block), color = color_of(layer.color);
+  const std::string title = layer.title.empty() ? "notitle" : "title " + quoted(layer.title);
+  switch (layer.draw) {
+    case Draw::kLine:
+      return fmt::format("{} using 1:2 with lines lw 2 lc rgb '{}'{} {}", from, color, layer.dashed ? " dt 2" : "", title);
+    case Draw::kPoints:
+      return fmt::format("{} using 1:2 with points pt 7 ps 0.3 lc rgb '{}' {}", from, color, title);
+    case Draw::kBars:
+      return fmt::format("{} using 1:2 with boxes fs solid 0.5 noborder lc rgb '{}' {}", from, color, title);
+    case Draw::kBand:
+      return fmt::format("{} using 1:2:3 with filledcurves fs transparent solid 0.25 lc rgb '{}' {}", from, color, title);
+    case Draw::kErrors:
+      return fmt::format("{} using 1:2:3 with yerrorlines lw 1.5 pt 7 ps 0.5 lc rgb '{}' {}", from, color, title);
+    case Draw::kHeat:
+    case Draw::kLevels:
+      return fmt::format("{} using 1:2:3 with image notitle", from);
+  }
+  return {};
+}
+
+std::string body_of(const Figure& figure, const std::string& data) {
+  const auto count = static_cast<int>(figure.panels.size());
+  const int rows = (count + figure.columns - 1) / figure.columns;
+  std::string text = fmt::format("set multiplot layout {},{}\n", rows, figure.columns);
+  int block = 0;
+  for (const auto& panel : figure.panels) {
+    text += "reset\nset border lc rgb '#444444'\nset grid lc rgb '#dddddd' lw 0.5\nset tics nomirror out\n";
+    // Dark to light, monotone in brightness; readable in grey.
+    text += "set palette defined (0 '#ffffff', 0.15 '#d4e4f4', 0.4 '#7fb0da', 0.7 '#2a6cb0', 1 '#08204a')\n";
+    text += fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset key {} Left reverse samplen 2\n", quoted(panel.title),
+                        quoted(panel.x_label), quoted(panel.y_label), panel.key);
+    if (panel.log_x) text += "set logscale x\nset format x '10^{%T}'\n";
+    if (panel.log_y) text += "set logscale y\nset format y '10^{%T}'\n";
+    if (panel.equal_axes) text += "set size ratio -1\n";
+    if (panel.x_range) text += fmt::format("set xrange [{}:{}]\n", (*panel.x_range)[0], (*panel.x_range)[1]);
+    if (panel.y_range) text += fmt::format("set yrange [{}:{}]\n", (*panel.y_range)[0], (*panel.y_range)[1]);
+    std::vector<std::string> plots, lines;
+    for (const auto& layer : panel.layers) {
+      if (layer.draw == Draw::kLevels) {
+        text += fmt::format(
+            "set contour base\nunset surface\nset cntrparam levels 12\nset table $levels{0}\nsplot {1} index {0} using "
+            "1:2:3\nunset table\nunset contour\nset surface\n",
+            block, quoted(data));
+        lines.push_back(fmt::format("$levels{} using 1:2 with lines lw 0.7 lc rgb '#555555' notitle", block));
+      }
+      if (layer.draw == Draw::kHeat || layer.draw == Draw::kLevels) text += "unset grid\n";
+      plots.push_back(plot_of(layer, data, block++));
+      if (layer.draw == Draw::kLevels) plots.push_back(lines.back());
+    }
+    text += fmt::format("plot {}\n", fmt::join(plots, ", \\\n     "));
+  }
+  return text + "unset multiplot\n";
+}
+
+}  // namespace
+
+void write_figure(const std::string& stem, const Figure& figure) {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::absolute(stem);
+  const std::string name = path.filename().string(), folder = path.parent_path().string();
+  make_directory(folder);
+  const auto count = static_cast<int>(figure.panels.size());
+  const int columns = std::min(figure.columns, std::max(1, count)), rows = (count + columns - 1) / columns;
+  const int width = columns * figure.width, height = rows * figure.height;
+  const std::string body = body_of(figure, name + ".dat");
+  write_file(stem + ".dat", data_of(figure));
+  write_file(stem + ".gp",
+             fmt::format("set encoding utf8\nset terminal pngcairo size {0},{1} font 'sans,11' background '#ffffff'\nset output '{2}.png'\n{3}"
+                         "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output '{2}.svg'\n{3}",
+                         width, height, name, body));
+  const std::string command = fmt::format("cd '{}' && gnuplot '{}.gp' 2> '{}.gp.log'", folder, name, name);
+  const int status = std::system(command.c_str());
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    throw ConfigError(fmt::format("{}.png: gnuplot is not installed (Debian: apt-get install gnuplot-nox)", stem));
+  if (status != 0) throw DataError(fmt::format("{}.png: gnuplot failed: see {}.gp.log", stem, stem));
+  fs::remove(stem + ".gp.log");
+}
+
+}  // namespace hastings

@@ -19,6 +19,7 @@ struct Options {
   bool quick = false;
   std::string only;  // one row, target or method; empty: all
   int threads = 0;
+  std::string data;  // folder with uci/german.data-numeric, uci/heart.dat and uci/australian.dat
 };
 
 // Where an experiment keeps what it has: finished cells, tables, figures.

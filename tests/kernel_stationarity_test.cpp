@@ -6,53 +6,15 @@
 #include "hastings/kernel/local.h"
 #include "hastings/proposal/flow_proposal.h"
 #include "hastings/target/registry.h"
+#include "stationarity.h"
 #include "support.h"
 
 namespace hastings {
 namespace {
 
-constexpr int64_t kChains = 20000;
-constexpr int kSteps = 6;
-// Four to six figures a test, about a dozen tests: |z| < 4.5 has a false-alarm rate below 1e-3 over all of them.
-constexpr double kLimit = 4.5;
-
-Density density_of(const Target& target) {
-  return [&target](const Tensor& x, bool with_gradient) {
-    if (!with_gradient) return Evaluated{target.log_prob(x), {}};
-    const Gradient g = log_prob_and_gradient(target, x);
-    return Evaluated{g.log_prob, g.gradient};
-  };
-}
-
-// The largest z of first and second moments (of the bounded sin and cos too, which see the shape) against fresh exact
-// draws.
-double departure(const Target& target, const Tensor& x) {
-  Stream random(99, 0, Purpose::kExact);
-  const Tensor exact = target.exact_draws(kChains * 4, random);
-  double worst = 0;
-  auto compare = [&](const std::function<Tensor(const Tensor&)>& f) {
-    const Tensor a = f(x), b = f(exact);
-    const Tensor error =
-        (a.var(0, true) / static_cast<double>(a.size(0)) + b.var(0, true) / static_cast<double>(b.size(0))).sqrt();
-    worst = std::max(worst, ((a.mean(0) - b.mean(0)).abs() / error).max().item<double>());
-  };
-  compare([](const Tensor& t) { return t; });
-  compare([](const Tensor& t) { return t.square(); });
-  compare([](const Tensor& t) { return (t * 1.3).cos(); });
-  return worst;
-}
-
-Tensor run(const Target& target, const LocalKernel& kernel, uint64_t seed = 1) {
-  const at::NoGradGuard no_grad;
-  Stream random(seed, 0, Purpose::kExact), noise(seed, 0, Purpose::kLocal), uniforms(seed, 1, Purpose::kLocal);
-  const Density density = density_of(target);
-  LocalState state = kernel.init(target.exact_draws(kChains, random), density);
-  double moved = 0;
-  for (int i = 0; i < kSteps; ++i)
-    moved += kernel.step(state, density, noise, uniforms).accepted.to(at::kDouble).mean().item<double>();
-  EXPECT_GT(moved / kSteps, 0.02);  // a kernel that never moves would pass everything
-  return state.x;
-}
+using test::departure;
+using test::kLimit;
+using test::run;
 
 Tensor factor_of(int64_t d) {
   Stream random(5, 0, Purpose::kExact);

@@ -145,6 +145,10 @@ int run(int argc, char** argv) {
   reproduce->add_flag("--quick", reproduction.quick, "Small settings: shows that it works, not what it can");
   reproduce->add_option("--only", reproduction.only, "One target or method");
   reproduce->add_option("--threads", reproduction.threads, "Threads (0: all cores)")->capture_default_str()->check(CLI::NonNegativeNumber);
+  reproduce
+      ->add_option("--data", reproduction.data,
+                   "Folder of uci/german.data-numeric, uci/heart.dat, uci/australian.dat (default: $HASTINGS_TEST_DATA)")
+      ->envname("HASTINGS_TEST_DATA");
   reproduce->add_flag("-q,--quiet", options.common.quiet, "No progress");
 
   try {

@@ -23,7 +23,7 @@ struct Outputs {
 // Two inputs and the time, one more hidden layer, three heads; S and Q are bounded by a learned scale.
 class Net {
  public:
-  Net(Leaves& leaves, int64_t dim, int64_t hidden)
+  Net(Leaves& leaves, int64_t dim, int64_t hidden, double heads)
       : a_(leaves.add({dim, hidden}, 1.0 / 3)),
         b_(leaves.add({dim, hidden}, 1.0 / 3)),
         time_(leaves.add({2, hidden}, 1.0 / 3)),
@@ -31,7 +31,7 @@ class Net {
         w_(leaves.add({hidden, hidden}, 1)),
         w_bias_(leaves.add({hidden}, 0)) {
     for (int k = 0; k < 3; ++k) {
-      head_.push_back(leaves.add({hidden, dim}, 1e-3));
+      head_.push_back(leaves.add({hidden, dim}, heads));
       head_bias_.push_back(leaves.add({dim}, 0));
     }
     for (int k = 0; k < 2; ++k) log_scale_.push_back(leaves.add({dim}, 0));
@@ -61,8 +61,8 @@ class Operator {
         log_step_(leaves_.add({1}, 0)),
         first_step_(options.step_size),
         steps_(options.leapfrog_steps),
-        velocity_(leaves_, dim, options.hidden),
-        position_(leaves_, dim, options.hidden) {
+        velocity_(leaves_, dim, options.hidden, options.heads),
+        position_(leaves_, dim, options.hidden, options.heads) {
     Stream random(options.seed, 1, Purpose::kWeights);
     for (int t = 0; t < steps_; ++t) {  // a random half of the coordinates for each step, fixed
       Tensor mask = at::zeros({dim}, at::kDouble);
@@ -185,7 +185,14 @@ Tensor graph_force(const Target& target, const Tensor& at_x) {
 
 }  // namespace
 
-std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& options, Observer& observer) {
+std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& given, Observer& observer) {
+  L2hmcOptions options = given;
+  if (options.step_size == 0) {
+    HmcOptions hmc;
+    hmc.leapfrog_steps = options.leapfrog_steps;
+    hmc.seed = options.seed;
+    options.step_size = tune_hmc(target, hmc, observer).step_size;
+  }
   const at::AutoGradMode with_grad(true);
   const int64_t n = options.chains, d = target.dim();
   const auto op = std::make_shared<Operator>(d, options);

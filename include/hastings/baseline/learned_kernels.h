@@ -29,10 +29,11 @@ TunedHmc tune_hmc(const Target& target, const HmcOptions& options, Observer& obs
 struct L2hmcOptions {
   int leapfrog_steps = 10;
   int64_t hidden = 10;
-  double step_size = 0.1;  // at the start; learned
+  double step_size = 0;  // at the start, then learned; 0: that of a tuned HMC
   int64_t iterations = 5000, chains = 200;
   double learning_rate = 1e-3;  // times 0.96 every 1,000 steps
   double scale = 0.1;           // lambda^2 of the loss
+  double heads = 1e-3;          // size of the networks' last layers at the start: next to plain HMC
   uint64_t seed = 1;
 };
 std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& options, Observer& observer);

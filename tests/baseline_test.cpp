@@ -1,0 +1,122 @@
+// The rivals, held to the contract of our own kernels: chains started at exact draws keep the exact distribution.
+#include "hastings/baseline/learned_kernels.h"
+#include "hastings/baseline/rejection.h"
+#include "hastings/core/error.h"
+#include "hastings/proposal/flow_proposal.h"
+#include "hastings/target/registry.h"
+#include "stationarity.h"
+#include "support.h"
+
+namespace hastings {
+namespace {
+
+Observer silent;
+
+class Rivals : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Target> target_ = find_target(GetParam());
+};
+
+TEST_P(Rivals, TunedHmcIsStationary) {
+  const TunedHmc hmc = tune_hmc(*target_, {}, silent);
+  EXPECT_GT(hmc.step_size, 0.01);
+  EXPECT_LT(test::departure(*target_, test::run(*target_, *hmc.kernel)), test::kLimit);
+}
+
+// With networks far from zero, so that a wrong log-determinant shows; and learned a little.
+TEST_P(Rivals, L2hmcIsStationary) {
+  for (const auto& [heads, iterations] : {std::pair(3.0, 0), std::pair(1e-3, 40)}) {
+    L2hmcOptions options;
+    options.iterations = iterations;
+    options.chains = 50;
+    options.leapfrog_steps = 3;
+    options.step_size = 0.25;
+    options.learning_rate = 0.03;
+    options.heads = heads;
+    const auto kernel = learn_l2hmc(*target_, options, silent);
+    EXPECT_LT(test::departure(*target_, test::run(*target_, *kernel)), test::kLimit) << heads;
+  }
+}
+
+TEST_P(Rivals, AniceIsStationary) {
+  AniceOptions options;
+  options.iterations = 20;
+  options.hidden = {{32}, {32}, {32}};
+  options.critic = {32, 32};
+  options.bootstrap_steps = 60;
+  options.bootstrap_every = 10;
+  options.learning_rate = 5e-3;
+  const auto kernel = learn_anice(*target_, options, silent);
+  EXPECT_LT(test::departure(*target_, test::run(*target_, *kernel)), test::kLimit);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Rivals, ::testing::Values("gaussian:3", "ring", "mog"), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), ':', '_');
+  return name;
+});
+
+// A scaling whose log-determinant is left out of the ratio.
+TEST(NegativeControl, ScalingWithoutItsLogDeterminantIsCaught) {
+  const auto target = find_target("gaussian:3");
+  class Scaling : public LocalKernel {
+    LocalInfo step(LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) const override {
+      const Tensor x = state.x * (0.3 * noise.normal(state.x.size(0), 1)).exp();
+      return metropolis_step(state, x, density(x, false), {}, {}, uniforms.uniform(state.x.size(0)));
+    }
+  } broken;
+  EXPECT_GT(test::departure(*target, test::run(*target, broken)), test::kLimit);
+}
+
+// The step size is the largest that keeps the acceptance wanted: four times the smallest scale of the target is too
+// large for any integrator.
+TEST(TuneHmc, FindsTheScale) {
+  HmcOptions options;
+  options.chains = 32;
+  options.warmup = 300;
+  const double wide = tune_hmc(*find_target("gaussian:10"), options, silent).step_size;
+  EXPECT_GT(wide, 0.3);
+  EXPECT_LT(wide, 2.0);
+  const double narrow = tune_hmc(*find_target("icg:10"), options, silent).step_size;  // smallest sd 0.1
+  EXPECT_LT(narrow, 0.25);
+  EXPECT_GT(narrow, 0.03);
+}
+
+TEST(L2hmc, LearnsToMoveFurther) {
+  const auto target = find_target("scg");
+  auto jump = [&](int64_t iterations) {
+    L2hmcOptions options;
+    options.iterations = iterations;
+    options.chains = 64;
+    options.leapfrog_steps = 5;
+    const auto kernel = learn_l2hmc(*target, options, silent);
+    Stream random(1, 0, Purpose::kExact), noise(1, 0, Purpose::kLocal), uniforms(1, 1, Purpose::kLocal);
+    const Density density = density_of(*target);
+    LocalState state = kernel->init(target->exact_draws(2000, random), density);
+    const Tensor before = state.x;
+    kernel->step(state, density, noise, uniforms);
+    return (state.x - before).square().sum(-1).mean().item<double>();
+  };
+  EXPECT_GT(jump(150), 1.5 * jump(0));
+}
+
+TEST(Rejection, DrawsAreExactAndTheRateIsOneOverM) {
+  const auto target = find_target("gaussian:2");
+  FlowSpec spec;
+  spec.family = "gaussian";
+  const auto wide = make_flow_proposal(spec, {at::zeros({2}, at::kDouble), 1.5 * at::eye(2, at::kDouble)},
+                                       GaussianMixture::standard(2), 1);
+  const double log_m = 2 * std::log(1.5 * std::sqrt(2 * M_PI));
+  Stream random(1, 0, Purpose::kProposal);
+  const RejectionResult result = rejection_sample(*target, *wide, log_m, 40000, random);
+  EXPECT_EQ(result.x.size(0), 40000);
+  EXPECT_EQ(result.above, 0);
+  const double rate = 1 / 2.25;
+  EXPECT_NEAR(result.acceptance(), rate, 4.5 * std::sqrt(rate * (1 - rate) / static_cast<double>(result.candidates)));
+  EXPECT_LT(std::fabs(test::z_score(result.x.square().sum(1), 2.0)), 4.5);
+  // A bound that does not hold is noticed.
+  EXPECT_GT(rejection_sample(*target, *wide, log_m - 1, 1000, random).above, 0);
+}
+
+}  // namespace
+}  // namespace hastings

@@ -94,6 +94,7 @@ void correlation(Context& context) {
     const json cell = context.cell(kTargets[t], [&] {
       const auto target = find_target(kTargets[t]);
       FitOptions options = paper_settings("arlb", context.options().first_seed, context.options());
+      options.start.method = "none";  // from a wide Gaussian, so that the whole way is seen
       options.learn.window = 10;
       options.learn.patience = 100;
       options.learn.max_iterations = context.options().quick ? 600 : 4000;

@@ -48,7 +48,7 @@ TunedHmc tune_hmc(const Target& target, const HmcOptions& options, Observer& obs
       observer.on_learn(row);
     }
   }
-  return {kernel(std::exp(average)), std::exp(average)};
+  return {kernel(std::exp(average)), std::exp(average), state.x};
 }
 
 }  // namespace hastings

@@ -186,13 +186,14 @@ Tensor graph_force(const Target& target, const Tensor& at_x) {
 }  // namespace
 
 std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& given, Observer& observer) {
+  // Chains begin where a tuned HMC has come to; from far out no transition would be accepted, and none learned from.
   L2hmcOptions options = given;
-  if (options.step_size == 0) {
-    HmcOptions hmc;
-    hmc.leapfrog_steps = options.leapfrog_steps;
-    hmc.seed = options.seed;
-    options.step_size = tune_hmc(target, hmc, observer).step_size;
-  }
+  HmcOptions hmc;
+  hmc.leapfrog_steps = options.leapfrog_steps;
+  hmc.seed = options.seed;
+  hmc.chains = options.chains;
+  const TunedHmc tuned = tune_hmc(target, hmc, observer);
+  if (options.step_size == 0) options.step_size = tuned.step_size;
   const at::AutoGradMode with_grad(true);
   const int64_t n = options.chains, d = target.dim();
   const auto op = std::make_shared<Operator>(d, options);
@@ -200,7 +201,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   Stream start(options.seed, 0, Purpose::kStart), noise(options.seed, 0, Purpose::kLocal),
       uniforms(options.seed, 1, Purpose::kLocal);
   const Force force = [&](const Tensor& x) { return graph_force(target, x); };
-  Tensor x = start.normal({n, d});
+  Tensor x = tuned.states;
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning L2HMC");
     // The chains' states, and fresh draws of the start as burn-in term.

@@ -181,10 +181,13 @@ class Schedule {
   void warm_up(int64_t step) { since_ = step; }
   bool finished() const { return finished_; }
 
-  void window(double acceptance, double symmetric_kl) {
-    const bool better = acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
+  // Progress: of the acceptance rate, or of its own objective where that is the reverse KL.
+  void window(double loss, double acceptance, double symmetric_kl) {
+    const bool better = goal_ == Objective::kVi ? loss < best_loss_ - 0.002
+                                                : acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
     if (better) {
       best_ = acceptance;
+      best_loss_ = loss;
       waited_ = 0;
     } else {
       ++waited_;
@@ -211,7 +214,7 @@ class Schedule {
   static constexpr double kOverlap = 0.4, kClose = 2.0, kWarmUp = 100;
   const LearnOptions& options_;
   Objective goal_, objective_;
-  double rate_, best_ = 0;
+  double rate_, best_ = 0, best_loss_ = std::numeric_limits<double>::infinity();
   int64_t waited_ = 0, reductions_ = 0, since_ = 0;
   bool finished_ = false;
 };
@@ -264,9 +267,10 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   result.acceptance_bound = acceptance_lower_bound(first.symmetric_kl);
   Schedule schedule(options, first.acceptance, first.symmetric_kl);
   int64_t at_row = 0, in_window = 0, skipped_in_row = 0;
-  double loss = 0;
+  const bool vi = parse_objective(options.objective) == Objective::kVi;
+  double loss = 0, best_loss = std::numeric_limits<double>::infinity();
   result.stopped = "max-iterations";
-  if (first.acceptance >= options.target_acceptance) {  // nothing to learn
+  if (!vi && first.acceptance >= options.target_acceptance) {  // nothing to learn
     result.stopped = "target-acceptance";
     result.seconds = seconds_since(begin);
     return result;
@@ -313,7 +317,10 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     const ObjectiveValue averaged = step.judge(buffer, judge_noise);
     row.acceptance = averaged.acceptance;
     row.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);
-    if (row.acceptance >= result.acceptance) {
+    // Variational inference is judged by its own loss: it may well lose acceptance, and modes, on its way.
+    const bool best = vi ? row.loss < best_loss : row.acceptance >= result.acceptance;
+    if (best) {
+      best_loss = row.loss;
       step.keep_average();
       result.acceptance = row.acceptance;
       result.acceptance_bound = row.acceptance_bound;
@@ -324,12 +331,12 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     result.history.push_back(row);
     observer.on_learn(row);
     // AR has no gradient without overlap, so a proposal that lost its target would not find back by itself.
-    if (row.acceptance < kLost * result.acceptance) {
+    if (!vi && row.acceptance < kLost * result.acceptance) {
       step.roll_back();
       schedule.lower_rate();
       schedule.warm_up(result.iterations);
     } else {
-      schedule.window(row.acceptance, averaged.symmetric_kl);
+      schedule.window(row.loss, row.acceptance, averaged.symmetric_kl);
     }
     loss = 0;
     in_window = 0;

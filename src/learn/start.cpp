@@ -121,11 +121,11 @@ double acceptance_on(const Target& target, const GaussianMixture& mixture, const
 }
 
 // Chains of independent MH from a mixture, all started at its own draws: a population when it overlaps well.
-Population population_from(const Target& target, const GaussianMixture& mixture, int64_t n, Stream& stream) {
-  constexpr int kSteps = 8;
+Population population_from(const Target& target, const GaussianMixture& mixture, int64_t n, int steps,
+                           Stream& stream) {
   Population p;
   Tensor weight;
-  for (int step = 0; step <= kSteps; ++step) {
+  for (int step = 0; step <= steps; ++step) {
     const Tensor x = mixture.from_noise(stream.normal({n, mixture.dim() + 1}));
     const Tensor log_p = target.log_prob(x), w = log_p - mixture.log_prob(x);
     if (step == 0) {
@@ -197,9 +197,8 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
   if (options.method == "none") {
     GaussianMixture wide = GaussianMixture::standard(d);
     wide.factors = wide.factors * scale;
-    Population p{wide.from_noise(stream.normal({n, d + 1})), {}};
-    p.log_prob = target.log_prob(p.x);
-    return finish("none", wide, 0, p);
+    // The buffer is filled by MH with the first proposal, long enough for a poor one.
+    return finish("none", wide, 0, population_from(target, wide, n, 64, stream));
   }
 
   std::optional<Candidate> best;
@@ -209,7 +208,7 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
     ModeSearch search = search_modes(target, stream.normal({kClimbers, d}) * (2 * scale));
     modes = search.found;
     if (search.mixture && (options.mixture || search.mixture->components() == 1)) {
-      population = population_from(target, *search.mixture, n, stream);
+      population = population_from(target, *search.mixture, n, 8, stream);
       keep_best(best, {*search.mixture, acceptance_on(target, *search.mixture, population, stream)});
     }
     const bool good = best && best->acceptance > 0.2;

@@ -21,6 +21,7 @@ struct HmcOptions {
 struct TunedHmc {
   std::unique_ptr<LocalKernel> kernel;
   double step_size = 0;
+  Tensor states;  // [chains, dim] where tuning ended
 };
 TunedHmc tune_hmc(const Target& target, const HmcOptions& options, Observer& observer);
 

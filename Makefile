@@ -13,6 +13,7 @@ demo: build
 	@echo "The run is in runs/demo: draws as chain-*.csv (Stan CSV) and draws.npz, summary.json, config.json."
 
 test: build
+	scripts/setup --test || echo "No browser: its test is skipped."
 	cd $(BUILD) && ctest --output-on-failure -j $(JOBS) -LE slow
 
 setup:

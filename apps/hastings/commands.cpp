@@ -8,6 +8,7 @@
 #include "hastings/core/error.h"
 #include "hastings/io/files.h"
 #include "hastings/io/run_folder.h"
+#include "hastings/report/html.h"
 #include "hastings/target/registry.h"
 #include "progress.h"
 
@@ -171,6 +172,19 @@ int reproduce_command(const std::string& name, const reproduce::Options& options
     std::vector<std::string> names;
     for (const auto& e : all) names.push_back(e.name);
     throw ConfigError(fmt::format("unknown experiment '{}'; there are {}, all and list", name, fmt::join(names, ", ")));
+  }
+  return 0;
+}
+
+int report_command(const std::string& folder, const Common& common) {
+  load_summary(folder);  // says what is missing
+  const auto target = find_target(stored_target(folder));
+  const StoredFit stored = load_fit(folder, target->dim());
+  const std::string page = write_report(folder, *target, *stored.proposal);
+  if (common.json) {
+    fmt::print("{}\n", json{{"report", page}}.dump());
+  } else {
+    fmt::print("{}\n", page);
   }
   return 0;
 }

@@ -27,6 +27,7 @@ int list_targets_command(const Common& common);
 int fit_command(const RunOptions& options);
 int sample_command(const RunOptions& options);
 int reproduce_command(const std::string& experiment, const reproduce::Options& options, const Common& common);
+int report_command(const std::string& folder, const Common& common);
 int summary_command(const std::string& folder, const Common& common);
 
 }  // namespace hastings::app

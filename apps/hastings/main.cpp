@@ -134,6 +134,10 @@ int run(int argc, char** argv) {
   summary->add_option("run", folder, "The folder of a run")->required();
   summary->add_flag("--json", options.common.json, "Print JSON");
 
+  auto* report = app.add_subcommand("report", "Write one HTML page with tables and plots for a run (needs gnuplot)");
+  report->add_option("run", folder, "The folder of a run")->required();
+  report->add_flag("--json", options.common.json, "Print JSON");
+
   hastings::reproduce::Options reproduction;
   std::string experiment;
   auto* reproduce =
@@ -165,6 +169,7 @@ int run(int argc, char** argv) {
   if (targets->parsed()) return hastings::app::list_targets_command(options.common);
   if (fit->parsed()) return hastings::app::fit_command(options);
   if (sample->parsed()) return hastings::app::sample_command(options);
+  if (report->parsed()) return hastings::app::report_command(folder, options.common);
   if (reproduce->parsed()) return hastings::app::reproduce_command(experiment, reproduction, options.common);
   return hastings::app::summary_command(folder, options.common);
 }

@@ -84,9 +84,8 @@ void Progress::on_sample(const SampleProgress& p) {
   if (chain_done_.empty()) sampling_since_ = now;
   if (chain_done_.size() <= static_cast<size_t>(p.chain)) chain_done_.resize(static_cast<size_t>(p.chain) + 1, 0);
   chain_done_[static_cast<size_t>(p.chain)] = p.done;
-  // Chains that have not begun yet are not known here: the share is that of the chains seen so far.
   const auto done = static_cast<double>(std::accumulate(chain_done_.begin(), chain_done_.end(), int64_t{0}));
-  const double share = done / (static_cast<double>(p.total) * static_cast<double>(chain_done_.size()));
+  const double share = done / (static_cast<double>(p.total) * static_cast<double>(p.chains));
   const double seconds = std::chrono::duration<double>(now - sampling_since_).count();
   show(fmt::format("sample {} {:.0f} draws, acceptance {:.3f}, about {} left", bar(share), done, p.acceptance,
                    clock(share > 0 ? seconds * (1 - share) / share : 0)),

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kShardRows = 128;       // a step is cut into shards of this size, whatever the machine
 constexpr int64_t kJudged = 4096;         // draws that judge progress at the end of a window
+constexpr double kLagOne = 0.04;          // autocorrelation at lag one that is as good as none (the paper's is 0.05)
 constexpr double kLost = 0.7;             // below this share of the best acceptance rate, learning goes back
 constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
 
@@ -31,6 +32,20 @@ struct Shard {
   Tensor state;      // log weights of the buffer's points
   std::unique_ptr<Pass> pass;
 };
+
+// Autocorrelation at lag one of the worst coordinate, as far as it comes from rejections: the mean over the states of
+// P(rejected | x) z^2, z the standardised coordinate. States far out are held longest, and count most.
+double lag_one(const Tensor& candidate, const Tensor& state, const Tensor& x) {
+  const double top = candidate.nan_to_num(-1e300, -1e300, -1e300).max().item<double>();
+  const Tensor sorted = std::get<0>(candidate.nan_to_num(-1e300, -1e300, -1e300).sort());
+  const Tensor below = at::cat({at::zeros({1}, at::kDouble), (sorted - top).exp().cumsum(0)});
+  const Tensor count = at::searchsorted(sorted, state.contiguous());
+  const auto n = static_cast<double>(candidate.size(0));
+  const Tensor accepted = (below.index_select(0, count) * (top - state).exp() + (n - count.to(at::kDouble))) / n;
+  const Tensor rejected = (1 - accepted).nan_to_num(1, 1, 1).clamp(0, 1);
+  const Tensor z2 = (x - x.mean(0)).square() / x.var(0, true).clamp_min(1e-300);
+  return (z2 * rejected.unsqueeze(1)).mean(0).max().item<double>();
+}
 
 class Step {
  public:
@@ -102,7 +117,11 @@ class Step {
   }
 
   // Acceptance and divergence of the averaged proposal against the buffer's points.
-  ObjectiveValue judge(const Population& buffer, Stream& noise) {
+  struct Judgement {
+    ObjectiveValue value;
+    double lag_one = 1;
+  };
+  Judgement judge(const Population& buffer, Stream& noise) {
     use_average();
     const int64_t n = std::min<int64_t>(kJudged, buffer.x.size(0)), blocks = (n + kShardRows - 1) / kShardRows;
     const Tensor z = noise.normal({n, proposal_.noise_dim()});
@@ -115,7 +134,7 @@ class Step {
           .copy_(buffer.log_prob.narrow(0, begin, rows) - proposal_.log_prob(buffer.x.narrow(0, begin, rows)));
     });
     proposal_.set_parameters(values_);
-    return evaluate(Objective::kAr, candidate, state);
+    return {evaluate(Objective::kAr, candidate, state), lag_one(candidate, state, buffer.x.narrow(0, 0, n))};
   }
 
  private:
@@ -247,7 +266,7 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
   if (o.patience == 0) o.patience = paper ? 10 : splines ? 3 : 2;
   if (o.reductions < 0) o.reductions = paper || splines ? 4 : 3;
   // Where the paper's effective sample size is full already, more learning pays only for very many draws.
-  if (o.target_acceptance == 0) o.target_acceptance = paper || splines ? 0.995 : 0.97;
+  if (o.target_acceptance == 0) o.target_acceptance = paper || splines ? 0.995 : bend ? 0.96 : 0.97;
   return o;
 }
 
@@ -262,7 +281,14 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   LearnResult result;
   Step step(target, proposal, options, batch);
   Tensor order = rows.permutation(size);
-  const ObjectiveValue first = step.judge(buffer, judge_noise);  // what learning has to beat
+  const auto start = step.judge(buffer, judge_noise);  // what learning has to beat
+  const ObjectiveValue& first = start.value;
+  double last_lag = start.lag_one;
+  auto good = [&](const Step::Judgement& j) {  // two judgements together: one alone may be lucky
+    const double lag = 0.5 * (j.lag_one + last_lag);
+    last_lag = j.lag_one;
+    return j.value.acceptance >= options.target_acceptance && lag < kLagOne;
+  };
   result.acceptance = first.acceptance;
   result.acceptance_bound = acceptance_lower_bound(first.symmetric_kl);
   Schedule schedule(options, first.acceptance, first.symmetric_kl);
@@ -270,7 +296,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   const bool vi = parse_objective(options.objective) == Objective::kVi;
   double loss = 0, best_loss = std::numeric_limits<double>::infinity();
   result.stopped = "max-iterations";
-  if (!vi && first.acceptance >= options.target_acceptance) {  // nothing to learn
+  if (!vi && good(start)) {  // nothing to learn
     result.stopped = "target-acceptance";
     result.seconds = seconds_since(begin);
     return result;
@@ -314,7 +340,8 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     row.iteration = result.iterations;
     row.max_iterations = options.max_iterations;
     row.loss = loss / count;
-    const ObjectiveValue averaged = step.judge(buffer, judge_noise);
+    const auto judged = step.judge(buffer, judge_noise);
+    const ObjectiveValue& averaged = judged.value;
     row.acceptance = averaged.acceptance;
     row.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);
     // Variational inference is judged by its own loss: it may well lose acceptance, and modes, on its way.
@@ -341,7 +368,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     loss = 0;
     in_window = 0;
     if (out_of_time) result.stopped = "max-seconds";
-    if (row.acceptance >= options.target_acceptance) result.stopped = "target-acceptance";
+    if (good(judged)) result.stopped = "target-acceptance";
     if (schedule.finished()) result.stopped = "converged";
     if (result.stopped != "max-iterations") break;
   }

@@ -86,6 +86,10 @@ std::string body_of(const Figure& figure, const std::string& data) {
     if (panel.equal_axes) text += "set size ratio -1\n";
     if (panel.x_range) text += fmt::format("set xrange [{}:{}]\n", (*panel.x_range)[0], (*panel.x_range)[1]);
     if (panel.y_range) text += fmt::format("set yrange [{}:{}]\n", (*panel.y_range)[0], (*panel.y_range)[1]);
+    if (panel.layers.empty()) {
+      text += "set multiplot next\n";
+      continue;
+    }
     std::vector<std::string> plots, lines;
     for (const auto& layer : panel.layers) {
       if (layer.draw == Draw::kLevels) {

@@ -286,7 +286,7 @@ SampleReport sample(const Target& target, const Proposal& proposal, const Sample
       if (since_report < kReportEvery && keeper.steps_left() > 0) continue;
       since_report = 0;
       const double steps = static_cast<double>(std::max<int64_t>(mine.steps, 1));
-      observer.on_sample({id, keeper.kept(), options.draws, mine.scan.acceptance_sum / steps});
+      observer.on_sample({id, options.chains, keeper.kept(), options.draws, mine.scan.acceptance_sum / steps});
     }
     mine.seconds = std::chrono::duration<double>(Clock::now() - chain_begin).count();
   });

@@ -22,9 +22,9 @@ struct LearnProgress {
 };
 
 struct SampleProgress {
-  int chain = 0;
-  int64_t done = 0;
-  int64_t total = 0;
+  int chain = 0, chains = 1;
+  int64_t done = 0;   // of this chain
+  int64_t total = 0;  // of each chain
   double acceptance = 0;
 };
 

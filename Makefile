@@ -5,7 +5,7 @@ CMAKE_ARGS ?=
 DATA := $(wildcard ../shared/data)
 export HASTINGS_TEST_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
 
-.PHONY: demo test build bench asan format lint setup results clean
+.PHONY: demo test build bench bench-peers asan format lint setup results clean
 
 demo: build
 	rm -rf runs/demo
@@ -29,6 +29,9 @@ bench: setup
 	cmake --build build-bench -j $(JOBS)
 	build-bench/bench/hastings_bench --benchmark_out=build-bench/bench.json --benchmark_out_format=json
 	@echo "Kept in build-bench/bench.json."
+
+bench-peers: build
+	bench/peers/run --hastings $(BUILD)/hastings
 
 asan: setup
 	cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHASTINGS_SANITIZE=address > /dev/null

@@ -119,8 +119,12 @@ void semimetric(Context& context) {
   auto line = [&](double at, const char* title, int color) {
     return PlotLayer{Draw::kLine, title, {{at, at}, {0, top}}, color, true};
   };
-  Panel panel{"Ratio of the two sides of the triangle inequality", "(D(p,s) + D(q,s)) / D(p,q)", "random triples",
-              {{Draw::kBars, "", {x, count}, -1}, line(2.0 / 3, "bound 2/3", 1), line((ps + qs) / pq, "the paper's example", 0),
+  Panel panel{"Ratio of the two sides of the triangle inequality",
+              "(D(p,s) + D(q,s)) / D(p,q)",
+              "random triples",
+              {{Draw::kBars, "", {x, count}, -1},
+               line(2.0 / 3, "bound 2/3", 1),
+               line((ps + qs) / pq, "the paper's example", 0),
                line(1, "triangle inequality", 2)}};
   context.figure("semimetric", {{panel}, 1, 640, 420});
 }
@@ -154,7 +158,8 @@ void rejection(Context& context) {
       const double one_over_m = std::pow(s, -static_cast<double>(d));
       const std::string exact = d == 1 ? fmt::format("{:.4f}", 4 / std::numbers::pi * std::atan(1 / s)) : "";
       csv += fmt::format("{},{},{:.6f},{:.6f},{:.6f},{}\n", d, s, one_over_m, kept.acceptance(), measured, exact);
-      table += fmt::format("| {} | {:.2f} | {:.4f} | {:.4f} | {:.4f} | {} |\n", d, s, one_over_m, kept.acceptance(), measured, exact);
+      table += fmt::format("| {} | {:.2f} | {:.4f} | {:.4f} | {:.4f} | {} |\n", d, s, one_over_m, kept.acceptance(),
+                           measured, exact);
       x.push_back(s);
       bound.push_back(one_over_m);
       mh.push_back(measured);
@@ -228,7 +233,9 @@ void toy(Context& context) {
     for (size_t k = 0; k < path.mean.size(); ++k)
       csv += fmt::format("{},{},{:.6f},{:.6f}\n", objective, 5 * k, path.mean[k], path.sd[k]);
     ends.push_back({path.mean.back(), path.sd.back()});
-    paths.push_back({Draw::kLine, objective == "ar" ? "path of AR" : "path of ARLB", {path.mean, path.sd},
+    paths.push_back({Draw::kLine,
+                     objective == "ar" ? "path of AR" : "path of ARLB",
+                     {path.mean, path.sd},
                      objective == "ar" ? 1 : 4});
   }
   auto panel = [&](const char* title, const std::vector<double>& value) {
@@ -246,12 +253,18 @@ void toy(Context& context) {
   for (size_t k = 0; k < ar.size(); ++k) {
     if (sigma[k] > 1.3 && ar[k] > local) local = ar[k], at_local = {mu[k], sigma[k]};
   }
-  context.write("toy.md", fmt::format("| | mu | sigma |\n|---|---|---|\n| maximum of AR ({:.4f}, quadrature), inside one mode | {:.3f} | {:.3f} |\n| local maximum of AR over both modes ({:.4f}) | {:.3f} | {:.3f} |\n"
-                                      "| end of AR's path | {:.3f} | {:.3f} |\n| maximum of the bound ({:.4f}, quadrature) | {:.3f} | {:.3f} |\n"
-                                      "| end of ARLB's path | {:.3f} | {:.3f} |\n",
-                                      best_ar, at_ar[0], at_ar[1], local, at_local[0], at_local[1], ends[0][0], ends[0][1], best_bound, at_bound[0],
-                                      at_bound[1], ends[1][0], ends[1][1]));
-  context.figure("toy", {{panel("Acceptance rate", ar), panel("Lower bound 1 - sqrt(KL_{sym} / 2), above -3", bound)}, 2, 560, 480});
+  context.write(
+      "toy.md",
+      fmt::format(
+          "| | mu | sigma |\n|---|---|---|\n| maximum of AR ({:.4f}, quadrature), inside one mode | {:.3f} | {:.3f} "
+          "|\n| local maximum of AR over both modes ({:.4f}) | {:.3f} | {:.3f} |\n"
+          "| end of AR's path | {:.3f} | {:.3f} |\n| maximum of the bound ({:.4f}, quadrature) | {:.3f} | {:.3f} |\n"
+          "| end of ARLB's path | {:.3f} | {:.3f} |\n",
+          best_ar, at_ar[0], at_ar[1], local, at_local[0], at_local[1], ends[0][0], ends[0][1], best_bound, at_bound[0],
+          at_bound[1], ends[1][0], ends[1][1]));
+  context.figure(
+      "toy",
+      {{panel("Acceptance rate", ar), panel("Lower bound 1 - sqrt(KL_{sym} / 2), above -3", bound)}, 2, 560, 480});
 }
 
 }  // namespace hastings::reproduce

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "hastings/baseline/learned_kernels.h"
+#include "hastings/core/error.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
-#include "hastings/core/error.h"
 #include "reproduce.h"
 
 namespace hastings::reproduce {
@@ -64,7 +64,8 @@ Grid make_grid(int64_t n, double reach) {
 
 std::vector<double> histogram(const Tensor& draws, const Grid& grid) {
   std::vector<double> count(grid.x.size(), 0.0);
-  const Tensor cells = ((draws + grid.reach) / (2 * grid.reach) * static_cast<double>(grid.n)).floor().to(at::kLong).contiguous();
+  const Tensor cells =
+      ((draws + grid.reach) / (2 * grid.reach) * static_cast<double>(grid.n)).floor().to(at::kLong).contiguous();
   const int64_t* c = cells.data_ptr<int64_t>();
   for (int64_t k = 0; k < cells.size(0); ++k) {
     const int64_t i = c[2 * k], j = c[2 * k + 1];
@@ -115,7 +116,8 @@ void correlation(Context& context) {
   const std::vector<double> published = {-0.914, -0.905, -0.956, -0.982};
   std::string csv = "target,iteration,symmetric_kl,log_acceptance\n";
   std::string table =
-      "| target | correlation of the symmetric KL with log AR, all steps | from step 200 on | of the ranks, all steps | "
+      "| target | correlation of the symmetric KL with log AR, all steps | from step 200 on | of the ranks, all steps "
+      "| "
       "published |\n|---|---|---|---|---|\n";
   Figure figure{{}, 2, 560, 380};
   for (size_t t = 0; t < kTargets.size(); ++t) {
@@ -153,11 +155,18 @@ void correlation(Context& context) {
     }
     table += fmt::format("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |\n", kTargets[t], r, pearson(late_kl, late_ar),
                          pearson(ranks(kl), ranks(log_ar)), published[t]);
-    figure.panels.push_back({fmt::format("{}: correlation {:.3f}", kTargets[t], r), "symmetric KL (the loss of ARLB)",
-                             "log acceptance rate", {{Draw::kPoints, "", {kl, log_ar}, static_cast<int>(t)}}, true});
-    figure.panels.push_back({fmt::format("{}: while ARLB is learned", kTargets[t]), "learning step", "",
-                             {{Draw::kLine, "acceptance rate", {step, ar}, 1}, {Draw::kLine, "symmetric KL", {step, kl}, 0}},
-                             false, true});
+    figure.panels.push_back({fmt::format("{}: correlation {:.3f}", kTargets[t], r),
+                             "symmetric KL (the loss of ARLB)",
+                             "log acceptance rate",
+                             {{Draw::kPoints, "", {kl, log_ar}, static_cast<int>(t)}},
+                             true});
+    figure.panels.push_back(
+        {fmt::format("{}: while ARLB is learned", kTargets[t]),
+         "learning step",
+         "",
+         {{Draw::kLine, "acceptance rate", {step, ar}, 1}, {Draw::kLine, "symmetric KL", {step, kl}, 0}},
+         false,
+         true});
   }
   context.write("correlation.csv", csv);
   context.write("correlation.md", table);
@@ -165,7 +174,8 @@ void correlation(Context& context) {
 }
 
 void proposals(Context& context) {
-  std::string table = "| target | objective | acceptance in the chain | worst error of a mode's weight |\n|---|---|---|---|\n";
+  std::string table =
+      "| target | objective | acceptance in the chain | worst error of a mode's weight |\n|---|---|---|---|\n";
   const Grid grid = make_grid(context.options().quick ? 90 : 150, 7);
   for (const auto& name : kTargets) {
     if (!context.wanted(name)) continue;
@@ -181,7 +191,8 @@ void proposals(Context& context) {
           at::ne(draws.narrow(0, 1, 24999), draws.narrow(0, 0, 24999)).any(1).to(at::kDouble).mean().item<double>();
       std::string error = "";
       if (const auto regions = target->regions()) {
-        const Tensor share = at::bincount(target->region_of(draws), {}, regions->weights.size(0)).to(at::kDouble) / 25000.0;
+        const Tensor share =
+            at::bincount(target->region_of(draws), {}, regions->weights.size(0)).to(at::kDouble) / 25000.0;
         error = fmt::format("{:.4f}", (share - regions->weights).abs().max().item<double>());
       }
       table += fmt::format("| {} | {} | {:.3f} | {} |\n", name, title, accepted, error);
@@ -206,10 +217,12 @@ void random_walk(Context& context) {
   const int runs = context.options().quick ? 20 : 100;
   const int64_t length = context.options().quick ? 8000 : 80000;  // a sixth of it at each component: more than 10,000
   const std::vector<int64_t> counts = {10, 30, 100, 300, 1000, 2000, 3000, 10000};
-  const Tensor means = at::stack({5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).sin(),
-                                  5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).cos()}, 1);
+  const Tensor means = at::stack(
+      {5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).sin(), 5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).cos()}, 1);
   std::string csv = "proposal,draws_at_component,squared_error,components_seen\n";
-  std::string table = "| proposal | draws at a component | squared error of its mean | share of (run, component) that had as many |\n|---|---|---|---|\n";
+  std::string table =
+      "| proposal | draws at a component | squared error of its mean | share of (run, component) that had as many "
+      "|\n|---|---|---|---|\n";
   Panel panel{"mog6: error of the components' means", "draws at the component", "squared error"};
   panel.log_x = panel.log_y = true;
   int color = 0;
@@ -242,7 +255,8 @@ void random_walk(Context& context) {
               // Which of the six means this region belongs to: the nearest to what was seen.
               double best = 1e300;
               for (int64_t m = 0; m < 6; ++m)
-                best = std::min(best, std::pow(mx - means[m][0].item<double>(), 2) + std::pow(my - means[m][1].item<double>(), 2));
+                best = std::min(
+                    best, std::pow(mx - means[m][0].item<double>(), 2) + std::pow(my - means[m][1].item<double>(), 2));
               sum[c] += best;
               seen[c] += 1;
             }

@@ -1,5 +1,5 @@
-// The table of docs/results.md: the paper's eleven rows by default settings, over several seeds. A finished cell is kept
-// in a file and never computed twice. (With the paper's network: `hastings reproduce table1`.)
+// The table of docs/results.md: the paper's eleven rows by default settings, over several seeds. A finished cell is
+// kept in a file and never computed twice. (With the paper's network: `hastings reproduce table1`.)
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

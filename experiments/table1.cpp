@@ -60,10 +60,12 @@ Truth truth_of(const Row& row, const Target& target) {
 
 // Least over the statistics, autocorrelations averaged over the chains: draws [chains, draws, dim].
 double least_ess(const Target& target, const Truth& truth, const Tensor& draws) {
-  const Tensor statistics = target.statistics(draws.reshape({-1, target.dim()})).view({draws.size(0), draws.size(1), -1});
+  const Tensor statistics =
+      target.statistics(draws.reshape({-1, target.dim()})).view({draws.size(0), draws.size(1), -1});
   double least = 1e300;
   for (int64_t j = 0; j < statistics.size(2); ++j)
-    least = std::min(least, paper_ess(statistics.select(2, j).contiguous(), truth.mean[j].item<double>(), truth.sd[j].item<double>()));
+    least = std::min(least, paper_ess(statistics.select(2, j).contiguous(), truth.mean[j].item<double>(),
+                                      truth.sd[j].item<double>()));
   return least;
 }
 
@@ -71,7 +73,8 @@ double worst_mode_error(const Target& target, const Tensor& draws) {
   const auto regions = target.regions();
   if (!regions) return -1;
   const Tensor region = target.region_of(draws.reshape({-1, target.dim()}));
-  const Tensor share = at::bincount(region, {}, regions->weights.size(0)).to(at::kDouble) / static_cast<double>(region.size(0));
+  const Tensor share =
+      at::bincount(region, {}, regions->weights.size(0)).to(at::kDouble) / static_cast<double>(region.size(0));
   return (share - regions->weights).abs().max().item<double>();
 }
 
@@ -83,10 +86,15 @@ double spread_error(const Target& target, const Truth& truth, const Tensor& draw
 }
 constexpr double kSpread = 0.15, kModes = 0.1;  // beyond these a cell is marked
 
-json result(const Target& target, const Truth& truth, const Tensor& draws, double acceptance, double learn, double sampling) {
+json result(const Target& target, const Truth& truth, const Tensor& draws, double acceptance, double learn,
+            double sampling) {
   const double ess = least_ess(target, truth, draws);
-  return {{"ess", ess}, {"ess_per_second", ess * static_cast<double>(draws.size(0)) / sampling}, {"acceptance", acceptance},
-          {"learn_seconds", learn}, {"sample_seconds", sampling}, {"mode_error", worst_mode_error(target, draws)},
+  return {{"ess", ess},
+          {"ess_per_second", ess * static_cast<double>(draws.size(0)) / sampling},
+          {"acceptance", acceptance},
+          {"learn_seconds", learn},
+          {"sample_seconds", sampling},
+          {"mode_error", worst_mode_error(target, draws)},
           {"spread_error", spread_error(target, truth, draws)}};
 }
 
@@ -164,7 +172,8 @@ json run_kernel(const Row& row, const Target& target, const std::string& method,
     accepted += info.accept_prob.mean().item<double>();
     draws.select(1, t).copy_(state.x);
   }
-  return result(target, truth_of(row, target), draws, accepted / static_cast<double>(row.draws), learn, since(sampling));
+  return result(target, truth_of(row, target), draws, accepted / static_cast<double>(row.draws), learn,
+                since(sampling));
 }
 
 struct Mean {
@@ -185,7 +194,9 @@ Mean mean_of(const std::vector<double>& x) {
 
 void table1(Context& context) {
   const std::vector<std::string> methods = {"hmc", "a-nice-mc", "l2hmc", "ar", "arlb", "vi"};
-  std::string csv = "target,method,seed,ess,published,ess_per_second,acceptance,learn_seconds,sample_seconds,mode_error,spread_error\n";
+  std::string csv =
+      "target,method,seed,ess,published,ess_per_second,acceptance,learn_seconds,sample_seconds,mode_error,spread_"
+      "error\n";
   std::string ess_table = "| ESS of | HMC | A-NICE-MC | L2HMC | AR | ARLB | VI |\n|---|---|---|---|---|---|---|\n";
   std::string speed_table = "| ESS/s | HMC | A-NICE-MC | L2HMC | AR | ARLB | VI |\n|---|---|---|---|---|---|---|\n";
   for (const auto& row : rows(context.options().data)) {
@@ -215,14 +226,15 @@ void table1(Context& context) {
         const json cell = context.cell(key, [&] {
           context.tell(fmt::format("{} by {}, seed {} ...", row.name, method, seed));
           return method == "ar" || method == "arlb" || method == "vi" ? run_flow(row, *target, method, seed, context)
-                                                                       : run_kernel(row, *target, method, seed, context);
+                                                                      : run_kernel(row, *target, method, seed, context);
         });
         ess.push_back(cell["ess"]);
         speed.push_back(cell["ess_per_second"]);
         const double known = published(row, method);
-        csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f},{:.4f}\n", row.name, method, seed, ess.back(),
-                           known < 0 ? "" : fmt::format("{:.0f}", known), speed.back(), cell["acceptance"].get<double>(),
-                           cell["learn_seconds"].get<double>(), cell["sample_seconds"].get<double>(), cell["mode_error"].get<double>(),
+        csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f},{:.4f}\n", row.name, method, seed,
+                           ess.back(), known < 0 ? "" : fmt::format("{:.0f}", known), speed.back(),
+                           cell["acceptance"].get<double>(), cell["learn_seconds"].get<double>(),
+                           cell["sample_seconds"].get<double>(), cell["mode_error"].get<double>(),
                            cell.value("spread_error", 0.0));
         wrong |= cell["mode_error"].get<double>() > kModes || !(cell.value("spread_error", 0.0) < kSpread);
       }
@@ -233,7 +245,8 @@ void table1(Context& context) {
       }
       const Mean e = mean_of(ess), v = mean_of(speed);
       const double known = published(row, method);
-      ess_table += fmt::format(" {:.0f}{}{}{} |", e.value, wrong ? "†" : "", e.count > 1 ? fmt::format(" ± {:.0f}", e.error) : "",
+      ess_table += fmt::format(" {:.0f}{}{}{} |", e.value, wrong ? "†" : "",
+                               e.count > 1 ? fmt::format(" ± {:.0f}", e.error) : "",
                                known < 0 ? "" : fmt::format(" ({:.0f})", known));
       speed_table += fmt::format(" {:.3g} |", v.value);
     }
@@ -241,12 +254,17 @@ void table1(Context& context) {
     speed_table += "\n";
   }
   context.write("table1.csv", csv);
-  context.write("table1.md",
-                fmt::format("Seeds {} to {}{}. ESS as in the paper's appendix C.1, mean ± standard error over the seeds, published figures in brackets; of as many draws as stand "
-                            "behind the target. †: in some seed the draws do not have the target's spread (standard deviation off by more than 15 %) or its mode weights "
-                            "(off by more than 0.1), whatever the ESS says.\n\n{}\nESS a second, of all {} chains, sampling alone:\n\n{}",
-                            context.options().first_seed, context.options().first_seed + static_cast<uint64_t>(context.options().seeds) - 1,
-                            context.options().quick ? ", quick settings" : "", ess_table, kChains, speed_table));
+  context.write(
+      "table1.md",
+      fmt::format(
+          "Seeds {} to {}{}. ESS as in the paper's appendix C.1, mean ± standard error over the seeds, published "
+          "figures in brackets; of as many draws as stand "
+          "behind the target. †: in some seed the draws do not have the target's spread (standard deviation off by "
+          "more than 15 %) or its mode weights "
+          "(off by more than 0.1), whatever the ESS says.\n\n{}\nESS a second, of all {} chains, sampling alone:\n\n{}",
+          context.options().first_seed,
+          context.options().first_seed + static_cast<uint64_t>(context.options().seeds) - 1,
+          context.options().quick ? ", quick settings" : "", ess_table, kChains, speed_table));
 }
 
 }  // namespace hastings::reproduce

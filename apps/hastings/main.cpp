@@ -140,18 +140,26 @@ int run(int argc, char** argv) {
 
   hastings::reproduce::Options reproduction;
   std::string experiment;
-  auto* reproduce =
-      app.add_subcommand("reproduce", "Repeat an experiment of the paper: CSV, Markdown and figures; goes on where it stopped");
-  reproduce->add_option("experiment", experiment, "Its name, `all`, or `list` for what there is and what each costs")->required();
+  auto* reproduce = app.add_subcommand(
+      "reproduce", "Repeat an experiment of the paper: CSV, Markdown and figures; goes on where it stopped");
+  reproduce->add_option("experiment", experiment, "Its name, `all`, or `list` for what there is and what each costs")
+      ->required();
   reproduce->add_option("-o,--output", reproduction.output, "Folder of the results")->capture_default_str();
-  reproduce->add_option("--seeds", reproduction.seeds, "How many seeds")->capture_default_str()->check(CLI::PositiveNumber);
-  reproduce->add_option("--seed", reproduction.first_seed, "The first of them")->capture_default_str()->check(CLI::NonNegativeNumber);
+  reproduce->add_option("--seeds", reproduction.seeds, "How many seeds")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  reproduce->add_option("--seed", reproduction.first_seed, "The first of them")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   reproduce->add_flag("--quick", reproduction.quick, "Small settings: shows that it works, not what it can");
   reproduce->add_option("--only", reproduction.only, "One target or method");
-  reproduce->add_option("--threads", reproduction.threads, "Threads (0: all cores)")->capture_default_str()->check(CLI::NonNegativeNumber);
+  reproduce->add_option("--threads", reproduction.threads, "Threads (0: all cores)")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   reproduce
-      ->add_option("--data", reproduction.data,
-                   "Folder of uci/german.data-numeric, uci/heart.dat, uci/australian.dat (default: $HASTINGS_TEST_DATA)")
+      ->add_option(
+          "--data", reproduction.data,
+          "Folder of uci/german.data-numeric, uci/heart.dat, uci/australian.dat (default: $HASTINGS_TEST_DATA)")
       ->envname("HASTINGS_TEST_DATA");
   reproduce->add_flag("-q,--quiet", options.common.quiet, "No progress");
 

@@ -22,10 +22,12 @@ class Nice {
     }
   }
   void forward(Tensor& x, Tensor& v) const {
-    for (size_t k = 0; k < couplings_.size(); ++k) (k % 2 == 0 ? x : v) = (k % 2 == 0 ? x : v) + shift(k, k % 2 == 0 ? v : x);
+    for (size_t k = 0; k < couplings_.size(); ++k)
+      (k % 2 == 0 ? x : v) = (k % 2 == 0 ? x : v) + shift(k, k % 2 == 0 ? v : x);
   }
   void backward(Tensor& x, Tensor& v) const {
-    for (size_t k = couplings_.size(); k-- > 0;) (k % 2 == 0 ? x : v) = (k % 2 == 0 ? x : v) - shift(k, k % 2 == 0 ? v : x);
+    for (size_t k = couplings_.size(); k-- > 0;)
+      (k % 2 == 0 ? x : v) = (k % 2 == 0 ? x : v) - shift(k, k % 2 == 0 ? v : x);
   }
   // Every row its own direction, without the accept step; the couplings are additive, so both ways cost the same.
   void either(Tensor& x, Tensor& v, const Tensor& ahead) const {

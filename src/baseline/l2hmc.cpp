@@ -152,7 +152,7 @@ Moved transition(const Operator& op, const Tensor& x, const Tensor& v, const Ten
     rows.push_back(back);
   }
   const Tensor order = at::cat(rows, 0).argsort();
-  auto join = [&](Tensor Moved::* field) {
+  auto join = [&](Tensor Moved::*field) {
     std::vector<Tensor> all;
     for (const auto& part : parts) all.push_back(part.*field);
     return at::cat(all, 0).index_select(0, order);
@@ -167,8 +167,7 @@ class L2hmc final : public LocalKernel {
     const at::NoGradGuard no_grad;
     const int64_t n = state.x.size(0);
     const Tensor v = noise.normal(n, state.x.size(1)), ahead = at::lt(uniforms.uniform(n), 0.5);
-    const Moved to =
-        transition(*op_, state.x, v, ahead, [&](const Tensor& x) { return density(x, true).gradient; });
+    const Moved to = transition(*op_, state.x, v, ahead, [&](const Tensor& x) { return density(x, true).gradient; });
     return metropolis_step(state, to.x, density(to.x, false), v.square().sum(-1) * -0.5,
                            to.v.square().sum(-1) * -0.5 + to.log_det, uniforms.uniform(n));
   }
@@ -208,8 +207,8 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     const Tensor from = at::cat({x, start.normal({n, d})}, 0), v = noise.normal({2 * n, d});
     const Tensor ahead = at::lt(uniforms.uniform({2 * n}), 0.5);
     const Moved to = transition(*op, from, v, ahead, force);
-    const Tensor r = target.log_prob(to.x) - target.log_prob(from) -
-                     0.5 * (to.v.square().sum(-1) - v.square().sum(-1)) + to.log_det;
+    const Tensor r =
+        target.log_prob(to.x) - target.log_prob(from) - 0.5 * (to.v.square().sum(-1) - v.square().sum(-1)) + to.log_det;
     const Tensor accept = at::where(at::isfinite(r), r, at::full_like(r, -1e3)).clamp_max(0).exp();
     const Tensor moved = ((to.x - from).square().sum(-1) * accept).nan_to_num(0, 0, 0) + 1e-4;
     const Tensor loss = options.scale * moved.reciprocal().mean() - moved.mean() / options.scale;

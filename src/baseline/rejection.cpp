@@ -25,7 +25,8 @@ RejectionResult rejection_sample(const Target& target, const Proposal& proposal,
     kept.push_back(draws.x.index_select(0, rows.narrow(0, 0, used)));
     have += used;
     if (out.candidates > 1000000 && have == 0)
-      throw ConfigError(fmt::format("target {}: rejection sampling keeps fewer than one candidate in a million", target.name()));
+      throw ConfigError(
+          fmt::format("target {}: rejection sampling keeps fewer than one candidate in a million", target.name()));
   }
   out.x = at::cat(kept, 0);
   return out;

@@ -189,8 +189,9 @@ class Schedule {
   Schedule(const LearnOptions& options, double start_acceptance, double start_kl)
       : options_(options),
         goal_(parse_objective(options.objective)),
-        objective_(goal_ == Objective::kAr && options.lead_in && !(start_acceptance >= kOverlap && start_kl < kClose) ? Objective::kArlb
-                                                                                                   : goal_),
+        objective_(goal_ == Objective::kAr && options.lead_in && !(start_acceptance >= kOverlap && start_kl < kClose)
+                       ? Objective::kArlb
+                       : goal_),
         rate_(options.learning_rate) {}
 
   Objective objective() const { return objective_; }
@@ -202,8 +203,8 @@ class Schedule {
 
   // Progress: of the acceptance rate, or of its own objective where that is the reverse KL.
   void window(double loss, double acceptance, double symmetric_kl) {
-    const bool better = goal_ == Objective::kVi ? loss < best_loss_ - 0.002
-                                                : acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
+    const bool better =
+        goal_ == Objective::kVi ? loss < best_loss_ - 0.002 : acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
     if (better) {
       best_ = acceptance;
       best_loss_ = loss;

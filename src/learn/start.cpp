@@ -121,8 +121,7 @@ double acceptance_on(const Target& target, const GaussianMixture& mixture, const
 }
 
 // Chains of independent MH from a mixture, all started at its own draws: a population when it overlaps well.
-Population population_from(const Target& target, const GaussianMixture& mixture, int64_t n, int steps,
-                           Stream& stream) {
+Population population_from(const Target& target, const GaussianMixture& mixture, int64_t n, int steps, Stream& stream) {
   Population p;
   Tensor weight;
   for (int step = 0; step <= steps; ++step) {

@@ -54,13 +54,15 @@ std::string plot_of(const PlotLayer& layer, const std::string& data, int block) 
   const std::string title = layer.title.empty() ? "notitle" : "title " + quoted(layer.title);
   switch (layer.draw) {
     case Draw::kLine:
-      return fmt::format("{} using 1:2 with lines lw 2 lc rgb '{}'{} {}", from, color, layer.dashed ? " dt 2" : "", title);
+      return fmt::format("{} using 1:2 with lines lw 2 lc rgb '{}'{} {}", from, color, layer.dashed ? " dt 2" : "",
+                         title);
     case Draw::kPoints:
       return fmt::format("{} using 1:2 with points pt 7 ps 0.3 lc rgb '{}' {}", from, color, title);
     case Draw::kBars:
       return fmt::format("{} using 1:2 with boxes fs solid 0.5 noborder lc rgb '{}' {}", from, color, title);
     case Draw::kBand:
-      return fmt::format("{} using 1:2:3 with filledcurves fs transparent solid 0.25 lc rgb '{}' {}", from, color, title);
+      return fmt::format("{} using 1:2:3 with filledcurves fs transparent solid 0.25 lc rgb '{}' {}", from, color,
+                         title);
     case Draw::kErrors:
       return fmt::format("{} using 1:2:3 with yerrorlines lw 1.5 pt 7 ps 0.5 lc rgb '{}' {}", from, color, title);
     case Draw::kHeat:
@@ -79,8 +81,8 @@ std::string body_of(const Figure& figure, const std::string& data) {
     text += "reset\nset border lc rgb '#444444'\nset grid lc rgb '#dddddd' lw 0.5\nset tics nomirror out\n";
     // Dark to light, monotone in brightness; readable in grey.
     text += "set palette defined (0 '#ffffff', 0.15 '#d4e4f4', 0.4 '#7fb0da', 0.7 '#2a6cb0', 1 '#08204a')\n";
-    text += fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset key {} Left reverse samplen 2\n", quoted(panel.title),
-                        quoted(panel.x_label), quoted(panel.y_label), panel.key);
+    text += fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset key {} Left reverse samplen 2\n",
+                        quoted(panel.title), quoted(panel.x_label), quoted(panel.y_label), panel.key);
     if (panel.log_x) text += "set logscale x\nset format x '10^{%T}'\n";
     if (panel.log_y) text += "set logscale y\nset format y '10^{%T}'\n";
     if (panel.equal_axes) text += "set size ratio -1\n";
@@ -120,10 +122,13 @@ void write_figure(const std::string& stem, const Figure& figure) {
   const int width = columns * figure.width, height = rows * figure.height;
   const std::string body = body_of(figure, name + ".dat");
   write_file(stem + ".dat", data_of(figure));
-  write_file(stem + ".gp",
-             fmt::format("set encoding utf8\nset terminal pngcairo size {0},{1} font 'sans,11' background '#ffffff'\nset output '{2}.png'\n{3}"
-                         "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output '{2}.svg'\n{3}",
-                         width, height, name, body));
+  write_file(
+      stem + ".gp",
+      fmt::format(
+          "set encoding utf8\nset terminal pngcairo size {0},{1} font 'sans,11' background '#ffffff'\nset output "
+          "'{2}.png'\n{3}"
+          "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output '{2}.svg'\n{3}",
+          width, height, name, body));
   const std::string command = fmt::format("cd '{}' && gnuplot '{}.gp' 2> '{}.gp.log'", folder, name, name);
   const int status = std::system(command.c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)

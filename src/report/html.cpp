@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr size_t kShown = 6;         // parameters with plots of their own
+constexpr size_t kShown = 6;  // parameters with plots of their own
 constexpr int64_t kTracePoints = 1000;
 constexpr int64_t kPairPoints = 2000;
 constexpr uintmax_t kLargest = uintmax_t{2} << 30;  // bytes of draws that are read
@@ -33,11 +33,20 @@ std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -78,7 +87,8 @@ Figure traces(const std::vector<Shown>& shown) {
     Panel panel{"", "", p.name};
     for (int64_t c = 0; c < std::min<int64_t>(p.draws.size(0), 4); ++c) {
       const Tensor kept = p.draws[c].slice(0, 0, p.draws.size(1), every);
-      panel.layers.push_back({Draw::kLine, "", {upto(kept.size(0), 0, static_cast<double>(every)), numbers(kept)}, static_cast<int>(c)});
+      panel.layers.push_back(
+          {Draw::kLine, "", {upto(kept.size(0), 0, static_cast<double>(every)), numbers(kept)}, static_cast<int>(c)});
     }
     figure.panels.push_back(panel);
   }
@@ -95,9 +105,13 @@ Figure ranks(const std::vector<Shown>& shown) {
     const Tensor rank = p.draws.reshape({-1}).argsort().argsort().view({chains, n});
     Panel panel{p.name, "rank", "draws in the bin, over expected"};
     for (int64_t c = 0; c < std::min<int64_t>(chains, 4); ++c) {
-      const Tensor count = at::bincount((rank[c] * kBins).div(chains * n, "floor").clamp_max(kBins - 1), {}, kBins).to(at::kDouble) *
-                           (static_cast<double>(kBins) / static_cast<double>(n));
-      panel.layers.push_back({Draw::kLine, fmt::format("chain {}", c + 1), {upto(kBins, 0.5 / kBins, 1.0 / kBins), numbers(count)}, static_cast<int>(c)});
+      const Tensor count =
+          at::bincount((rank[c] * kBins).div(chains * n, "floor").clamp_max(kBins - 1), {}, kBins).to(at::kDouble) *
+          (static_cast<double>(kBins) / static_cast<double>(n));
+      panel.layers.push_back({Draw::kLine,
+                              fmt::format("chain {}", c + 1),
+                              {upto(kBins, 0.5 / kBins, 1.0 / kBins), numbers(count)},
+                              static_cast<int>(c)});
     }
     panel.layers.push_back({Draw::kLine, "", {{0, 1}, {1, 1}}, -1, true});
     panel.y_range = {{0, 2}};
@@ -133,7 +147,8 @@ Figure pairs(const std::vector<Shown>& shown) {
   for (size_t row = 1; row < n; ++row) {
     for (size_t column = 0; column + 1 < n; ++column) {
       Panel panel{"", shown[column].name, shown[row].name};
-      if (column < row) panel.layers.push_back({Draw::kPoints, "", {some(shown[column].draws), some(shown[row].draws)}, 0});
+      if (column < row)
+        panel.layers.push_back({Draw::kPoints, "", {some(shown[column].draws), some(shown[row].draws)}, 0});
       figure.panels.push_back(panel);  // panels without layers stay empty
     }
   }
@@ -157,12 +172,14 @@ Figure levels(const Target& target, const Proposal& proposal, const Tensor& draw
     }
   }
   const Tensor points = at::stack({at::tensor(x, at::kDouble), at::tensor(y, at::kDouble)}, 1);
-  const Tensor target_log = target.log_prob(points).nan_to_num(-1e300), proposal_log = proposal.log_prob(points).nan_to_num(-1e300);
+  const Tensor target_log = target.log_prob(points).nan_to_num(-1e300),
+               proposal_log = proposal.log_prob(points).nan_to_num(-1e300);
   const auto names = target.parameter_names();
   Figure figure{{}, 2, 460, 420};
   for (const auto& [title, value] : {std::pair<std::string, Tensor>("target density", target_log),
                                      std::pair<std::string, Tensor>("learned proposal", proposal_log)}) {
-    Panel panel{title, names[0], names[1], {{Draw::kHeat, "", {x, y, numbers((value - value.max()).exp())}, 0, false, kCells}}};
+    Panel panel{
+        title, names[0], names[1], {{Draw::kHeat, "", {x, y, numbers((value - value.max()).exp())}, 0, false, kCells}}};
     panel.x_range = {{low[0], high[0]}};
     panel.y_range = {{low[1], high[1]}};
     figure.panels.push_back(panel);
@@ -186,7 +203,11 @@ Figure learning(const std::string& history) {
     seconds.push_back(std::atof(fields[7].c_str()));
   }
   if (step.empty()) return {};
-  Panel by_step{"", "learning step", "", {{Draw::kLine, "acceptance rate", {step, acceptance}, 0}, {Draw::kLine, "its lower bound", {step, bound}, 1}}};
+  Panel by_step{
+      "",
+      "learning step",
+      "",
+      {{Draw::kLine, "acceptance rate", {step, acceptance}, 0}, {Draw::kLine, "its lower bound", {step, bound}, 1}}};
   by_step.y_range = {{0, 1.02}};
   by_step.key = "bottom right";
   Panel by_time = by_step;
@@ -202,7 +223,10 @@ Figure meetings(const Meeting& meeting) {
   for (const int64_t t : meeting.times) count[static_cast<size_t>(std::min(t, shown - 1))] += 1;
   for (int64_t t = 0; t < shown; ++t) bound.push_back(std::max(meeting.bound(t), 1e-4));
   Panel times{"meeting times of coupled chains", "steps", "pairs", {{Draw::kBars, "", {upto(shown), count}, 0}}};
-  Panel distance{"bound on the distance to stationarity", "steps", "total variation, at most", {{Draw::kLine, "", {upto(shown), bound}, 1}}};
+  Panel distance{"bound on the distance to stationarity",
+                 "steps",
+                 "total variation, at most",
+                 {{Draw::kLine, "", {upto(shown), bound}, 1}}};
   distance.log_y = true;
   return {{times, distance}, 2, 460, 300};
 }
@@ -217,8 +241,9 @@ std::string parameter_table(const json& s) {
   for (const auto& p : s["parameters"]) {
     html += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
                         escaped(p["name"].get<std::string>()), cell(p["mean"], "{:.4g}"), cell(p["mcse"], "{:.2g}"),
-                        cell(p["sd"], "{:.4g}"), cell(p["q5"], "{:.4g}"), cell(p["q50"], "{:.4g}"), cell(p["q95"], "{:.4g}"),
-                        cell(p["ess_bulk"], "{:.0f}"), cell(p["ess_tail"], "{:.0f}"), cell(p["rhat"], "{:.4f}"));
+                        cell(p["sd"], "{:.4g}"), cell(p["q5"], "{:.4g}"), cell(p["q50"], "{:.4g}"),
+                        cell(p["q95"], "{:.4g}"), cell(p["ess_bulk"], "{:.0f}"), cell(p["ess_tail"], "{:.0f}"),
+                        cell(p["rhat"], "{:.4f}"));
   }
   return html + "</table>\n";
 }
@@ -226,9 +251,11 @@ std::string parameter_table(const json& s) {
 const char* kStyle =
     "body{font:15px/1.5 sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}"
     "h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em;border-bottom:1px solid #ddd}"
-    "table{border-collapse:collapse;font-size:13px}td,th{padding:3px 10px;text-align:right;border-bottom:1px solid #eee}"
+    "table{border-collapse:collapse;font-size:13px}td,th{padding:3px 10px;text-align:right;border-bottom:1px solid "
+    "#eee}"
     "td:first-child,th:first-child{text-align:left}img{max-width:100%}"
-    ".verdict{padding:.8em 1em;border-left:6px solid #d55e00;background:#fdf3ec}.good{border-color:#009e73;background:#eef8f4}"
+    ".verdict{padding:.8em 1em;border-left:6px solid "
+    "#d55e00;background:#fdf3ec}.good{border-color:#009e73;background:#eef8f4}"
     "details{margin:.4em 0}small{color:#666}";
 
 }  // namespace
@@ -243,7 +270,10 @@ std::string write_report(const std::string& folder, const Target& target, const 
   // Plots of the parameters with the least effective draws: if these are well, all are.
   std::vector<size_t> order(summary["parameters"].size());
   std::iota(order.begin(), order.end(), size_t{0});
-  auto ess = [&](size_t i) { const auto& e = summary["parameters"][i]["ess_bulk"]; return e.is_null() ? -1.0 : e.get<double>(); };
+  auto ess = [&](size_t i) {
+    const auto& e = summary["parameters"][i]["ess_bulk"];
+    return e.is_null() ? -1.0 : e.get<double>();
+  };
   if (order.size() > kShown) {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ess(a) < ess(b); });
     order.resize(kShown);
@@ -254,19 +284,30 @@ std::string write_report(const std::string& folder, const Target& target, const 
     shown.push_back({summary["parameters"][i]["name"], draws.select(2, static_cast<int64_t>(i)).contiguous()});
 
   const bool good = summary["good"];
-  std::string html = fmt::format("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}: hastings</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
-                                 escaped(target.name()), kStyle);
+  std::string html = fmt::format(
+      "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}: "
+      "hastings</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
+      escaped(target.name()), kStyle);
   html += fmt::format("<div class=\"verdict{}\" id=\"verdict\">", good ? " good" : "");
-  for (const auto& line : summary["verdict"]) html += fmt::format("<div>{}{}</div>", good ? "✓ " : "⚠ ", escaped(line.get<std::string>()));
+  for (const auto& line : summary["verdict"])
+    html += fmt::format("<div>{}{}</div>", good ? "✓ " : "⚠ ", escaped(line.get<std::string>()));
   html += "</div>\n<table>";
-  auto fact = [&](const char* name, const std::string& value) { html += fmt::format("<tr><td>{}<td>{}</tr>\n", name, value); };
+  auto fact = [&](const char* name, const std::string& value) {
+    html += fmt::format("<tr><td>{}<td>{}</tr>\n", name, value);
+  };
   fact("dimension", fmt::format("{}", target.dim()));
   fact("chains × draws", fmt::format("{} × {}", summary["chains"].get<int64_t>(), summary["draws"].get<int64_t>()));
-  fact("acceptance rate (95 % interval)", fmt::format("{} ({} to {})", cell(summary["acceptance"], "{:.4f}"), cell(summary["acceptance_interval"][0], "{:.4f}"), cell(summary["acceptance_interval"][1], "{:.4f}")));
-  fact("log evidence", fmt::format("{} ± {}", cell(summary["log_evidence"], "{:.4f}"), cell(summary["log_evidence_error"], "{:.2g}")));
+  fact("acceptance rate (95 % interval)", fmt::format("{} ({} to {})", cell(summary["acceptance"], "{:.4f}"),
+                                                      cell(summary["acceptance_interval"][0], "{:.4f}"),
+                                                      cell(summary["acceptance_interval"][1], "{:.4f}")));
+  fact("log evidence",
+       fmt::format("{} ± {}", cell(summary["log_evidence"], "{:.4f}"), cell(summary["log_evidence_error"], "{:.2g}")));
   fact("Pareto k of the weights", cell(summary["pareto_k"], "{:.2f}"));
-  fact("learning, sampling", fmt::format("{} s, {} s", cell(summary["learn_seconds"], "{:.2f}"), cell(summary["sample_seconds"], "{:.3g}")));
-  fact("effective draws a second, sampling (with learning)", fmt::format("{} ({})", cell(summary["ess_per_second"], "{:.0f}"), cell(summary["ess_per_second_with_learning"], "{:.0f}")));
+  fact("learning, sampling",
+       fmt::format("{} s, {} s", cell(summary["learn_seconds"], "{:.2f}"), cell(summary["sample_seconds"], "{:.3g}")));
+  fact("effective draws a second, sampling (with learning)",
+       fmt::format("{} ({})", cell(summary["ess_per_second"], "{:.0f}"),
+                   cell(summary["ess_per_second_with_learning"], "{:.0f}")));
   fact("longest stay at one state", fmt::format("{} steps", summary["longest_run"].get<int64_t>()));
   html += "</table>\n<h2>Parameters</h2>\n" + parameter_table(summary);
 
@@ -275,23 +316,31 @@ std::string write_report(const std::string& folder, const Target& target, const 
     if (figure.panels.empty()) return;
     write_figure(plots + "/" + id, figure);
     html += fmt::format("<h2>{}</h2>\n{}<img id=\"{}\" alt=\"{}\" src=\"data:image/png;base64,{}\">\n", title,
-                        note.empty() ? "" : "<p><small>" + note + "</small></p>", id, title, base64(read_file(plots + "/" + id + ".png")));
+                        note.empty() ? "" : "<p><small>" + note + "</small></p>", id, title,
+                        base64(read_file(plots + "/" + id + ".png")));
   };
-  const std::string which = summary["parameters"].size() > kShown ? fmt::format("The {} parameters with the least effective draws.", kShown) : "";
+  const std::string which = summary["parameters"].size() > kShown
+                                ? fmt::format("The {} parameters with the least effective draws.", kShown)
+                                : "";
   section("trace", "Traces", which, traces(shown));
   section("rank", "Ranks of the draws by chain", "Flat, up to noise, where the chains agree.", ranks(shown));
   section("autocorrelation", "Autocorrelation", "", autocorrelations(shown));
   section("pairs", "Pairs", "", pairs(shown));
-  if (target.dim() == 2) section("levels", "Target and learned proposal", "Each relative to its maximum.", levels(target, proposal, draws));
+  if (target.dim() == 2)
+    section("levels", "Target and learned proposal", "Each relative to its maximum.", levels(target, proposal, draws));
   section("learning", "Learning", "", learning(read_file(folder + "/history.csv")));
   if (!summary["mixing_steps"].is_null()) {
     MeetingOptions options;
     options.seed = summary["options"]["seed"];
-    section("meeting", "Convergence of the chain", "Pairs of chains driven by the same candidates and uniforms; their meeting times bound the distance to stationarity.",
+    section("meeting", "Convergence of the chain",
+            "Pairs of chains driven by the same candidates and uniforms; their meeting times bound the distance to "
+            "stationarity.",
             meetings(meeting_times(target, proposal, options)));
   }
-  html += fmt::format("<h2>Configuration</h2><details><summary>every option</summary><pre>{}</pre></details>\n<p><small>hastings {}</small></p></body></html>\n",
-                      escaped(config.dump(2)), version());
+  html += fmt::format(
+      "<h2>Configuration</h2><details><summary>every option</summary><pre>{}</pre></details>\n<p><small>hastings "
+      "{}</small></p></body></html>\n",
+      escaped(config.dump(2)), version());
   const std::string page = folder + "/report.html";
   write_file(page, html);
   return page;

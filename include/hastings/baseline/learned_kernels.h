@@ -42,7 +42,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
 // A-NICE-MC (Song, Zhao and Ermon 2017): a volume-preserving network on (x, v), trained against a pairwise critic
 // (WGAN-GP) on draws that the chain itself bootstraps.
 struct AniceOptions {
-  int64_t velocity = 2;                            // dimensions of v
+  int64_t velocity = 2;                                              // dimensions of v
   std::vector<std::vector<int64_t>> hidden = {{400}, {400}, {400}};  // of each coupling
   std::vector<int64_t> critic = {400, 400, 400};
   int64_t iterations = 5000, batch = 32, critic_steps = 5;

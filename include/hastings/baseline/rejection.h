@@ -10,7 +10,9 @@ struct RejectionResult {
   Tensor x;                // [n, dim], exact and independent draws
   int64_t candidates = 0;  // it took
   int64_t above = 0;       // candidates with p/q > M: the bound does not hold, the draws are not exact
-  double acceptance() const { return candidates > 0 ? static_cast<double>(x.size(0)) / static_cast<double>(candidates) : 0; }
+  double acceptance() const {
+    return candidates > 0 ? static_cast<double>(x.size(0)) / static_cast<double>(candidates) : 0;
+  }
 };
 
 // Accepts x ~ q when log u < log p(x) - log q(x) - log_m, until n draws are kept. ConfigError if fewer than one in a

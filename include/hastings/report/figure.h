@@ -37,7 +37,7 @@ struct Panel {
 
 struct Figure {
   std::vector<Panel> panels;
-  int columns = 1;                 // panels side by side
+  int columns = 1;                // panels side by side
   int width = 520, height = 400;  // of a panel, in pixels
 };
 

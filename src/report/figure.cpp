@@ -74,8 +74,8 @@ std::string plot_of(const PlotLayer& layer, const std::string& data, int block) 
 
 std::string body_of(const Figure& figure, const std::string& data) {
   const auto count = static_cast<int>(figure.panels.size());
-  const int rows = (count + figure.columns - 1) / figure.columns;
-  std::string text = fmt::format("set multiplot layout {},{}\n", rows, figure.columns);
+  const int columns = std::min(figure.columns, std::max(1, count)), rows = (count + columns - 1) / columns;
+  std::string text = fmt::format("set multiplot layout {},{}\n", rows, columns);
   int block = 0;
   for (const auto& panel : figure.panels) {
     text += "reset\nset border lc rgb '#444444'\nset grid lc rgb '#dddddd' lw 0.5\nset tics nomirror out\n";

@@ -103,7 +103,7 @@ Figure ranks(const std::vector<Shown>& shown) {
   for (const auto& p : shown) {
     const int64_t chains = p.draws.size(0), n = p.draws.size(1);
     const Tensor rank = p.draws.reshape({-1}).argsort().argsort().view({chains, n});
-    Panel panel{p.name, "rank", "draws in the bin, over expected"};
+    Panel panel{p.name, "rank", "relative frequency"};
     for (int64_t c = 0; c < std::min<int64_t>(chains, 4); ++c) {
       const Tensor count =
           at::bincount((rank[c] * kBins).div(chains * n, "floor").clamp_max(kBins - 1), {}, kBins).to(at::kDouble) *

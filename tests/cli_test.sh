@@ -81,6 +81,25 @@ fails 2 "holds a run already" fit banana --output run
 mkdir empty; fails 2 "not a run folder" sample empty
 echo garbage >run/proposal.pt; fails 3 "damaged" sample run
 
+# Experiments and reports.
+"$hastings" reproduce list >out 2>err; check "reproduce list" grep -q "^table1" out
+fails 2 "unknown experiment 'nosuch'" reproduce nosuch
+"$hastings" fit mog2 --max-iterations 1 -q --output bare >/dev/null
+fails 2 "has no draws yet" report bare
+if command -v gnuplot >/dev/null; then
+  "$hastings" reproduce semimetric --quick -o rep >out 2>err; check "reproduce semimetric" [ $? -eq 0 ]
+  for file in semimetric.csv semimetric.md semimetric.png semimetric.svg semimetric.dat; do
+    check "reproduce writes $file" [ -s "rep/semimetric-quick/$file" ]
+  done
+  check "the semimetric's example" grep -q "1.33333333333333,1.33333333333333" rep/semimetric-quick/semimetric.csv
+  # A finished cell is never computed twice.
+  env -u HASTINGS_TEST_DATA "$hastings" reproduce table1 --quick --only hmc --seeds 1 -o rep -q >out 2>err; check "a row of table 1" [ $? -eq 0 ]
+  before=$(cat rep/table1-quick/cells/* | cksum)
+  env -u HASTINGS_TEST_DATA "$hastings" reproduce table1 --quick --only hmc --seeds 1 -o rep -q >out 2>err
+  check "finished cells are read back" [ "$before" = "$(cat rep/table1-quick/cells/* | cksum)" ]
+  check "nothing is computed again" [ "$(grep -c " by " out)" -eq 0 ]
+fi
+
 # A kill at any moment leaves a run that is whole, or none.
 "$hastings" fit mog2 "${quick[@]}" --output k >/dev/null
 for delay in 0.7 0.8 0.9 1.0 1.1 1.3; do

@@ -213,7 +213,6 @@ void proposals(Context& context) {
 
 void random_walk(Context& context) {
   const auto target = find_target("mog6");
-  const auto regions = target->regions();
   const int runs = context.options().quick ? 20 : 100;
   const int64_t length = context.options().quick ? 8000 : 80000;  // a sixth of it at each component: more than 10,000
   const std::vector<int64_t> counts = {10, 30, 100, 300, 1000, 2000, 3000, 10000};

@@ -15,6 +15,7 @@
 #include "hastings/io/files.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/target/registry.h"
+#include "measure.h"
 
 using namespace hastings;
 using nlohmann::json;
@@ -43,16 +44,7 @@ std::vector<Row> rows() {
           {"mog", "mog", 1000, 885, 950}};
 }
 
-// Mean and standard deviation of the statistics: exact, or from the committed long run of another sampler.
-Truth truth_of(const Row& row, const Target& target, const json& posteriors) {
-  if (row.target.rfind("logistic:", 0) != 0) return target.truth();
-  const json& p = posteriors.at("datasets").at(row.name);
-  return {at::tensor(p.at("mean").get<std::vector<double>>(), at::kDouble),
-          at::tensor(p.at("sd").get<std::vector<double>>(), at::kDouble),
-          {}};
-}
-
-json compute(const Row& row, uint64_t seed, int threads, const json& posteriors) {
+json compute(const Row& row, uint64_t seed, int threads) {
   constexpr int kChains = 64;
   const auto target = find_target(row.target);
   FitOptions options;
@@ -73,14 +65,13 @@ json compute(const Row& row, uint64_t seed, int threads, const json& posteriors)
     steps += static_cast<double>(chain.steps);
     longest = std::max(longest, static_cast<double>(chain.scan.longest_run));
   }
-  const Truth truth = truth_of(row, *target, posteriors);
+  const Truth truth = reproduce::truth_of(row.name, *target);
   const Tensor flat = sink.draws.view({-1, target->dim()});
   const Tensor statistics = target->statistics(flat).view({kChains, row.draws, -1});
-  double ess = 1e300, bulk = 1e300;
+  const double ess = reproduce::least_ess(*target, truth, sink.draws);
+  double bulk = 1e300;
   for (int64_t j = 0; j < statistics.size(2); ++j) {
-    const Tensor column = statistics.select(2, j).contiguous();
-    ess = std::min(ess, paper_ess(column, truth.mean[j].item<double>(), truth.sd[j].item<double>()));
-    bulk = std::min(bulk, bulk_ess(column));
+    bulk = std::min(bulk, bulk_ess(statistics.select(2, j).contiguous()));
   }
   json cell = {{"ess", ess},
                {"bulk_share", bulk / static_cast<double>(kChains * row.draws)},
@@ -143,8 +134,7 @@ std::string table(const std::vector<Row>& all, int first, int seeds, const std::
 int main(int argc, char** argv) {
   CLI::App app{"Makes the tables of docs/results.md"};
   int first = 1, seeds = 5, threads = 0;
-  std::string commit = "unknown", cache = "results", only, config = "both",
-              reference = "tests/reference/posterior_truth.json";
+  std::string commit = "unknown", cache = "results", only;
   bool print_only = false;
   app.add_option("--seeds", seeds, "How many seeds")->capture_default_str();
   app.add_option("--first-seed", first, "The first of them")->capture_default_str();
@@ -152,11 +142,9 @@ int main(int argc, char** argv) {
   app.add_option("--commit", commit, "Kept with each cell");
   app.add_option("--cache", cache, "Folder of finished cells")->capture_default_str();
   app.add_option("--only", only, "One row");
-  app.add_option("--reference", reference, "Posterior moments")->capture_default_str();
   app.add_flag("--print", print_only, "Only print the tables of the finished cells");
   CLI11_PARSE(app, argc, argv);
   try {
-    const json posteriors = json::parse(read_file(reference));
     make_directory(cache);
     for (const auto& row : rows()) {
       if (print_only || (!only.empty() && only != row.name)) continue;
@@ -164,7 +152,7 @@ int main(int argc, char** argv) {
         const std::string path = fmt::format("{}/{}-{}.json", cache, row.name, seed);
         if (std::filesystem::exists(path)) continue;
         try {
-          json cell = compute(row, static_cast<uint64_t>(seed), threads, posteriors);
+          json cell = compute(row, static_cast<uint64_t>(seed), threads);
           cell["commit"] = commit;
           write_file(path, cell.dump(2) + "\n");
           fmt::print(stderr, "{} seed {}: ESS {:.0f}, acceptance {:.3f}, {:.1f} s\n", row.name, seed,

@@ -7,10 +7,9 @@
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
-#include "hastings/diagnose/ess.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
-#include "posterior_moments.h"
+#include "measure.h"
 #include "reproduce.h"
 
 namespace hastings::reproduce {
@@ -50,23 +49,6 @@ double published(const Row& row, const std::string& method) {
   if (method == "ar") return row.ar;
   if (method == "arlb") return row.arlb;
   return method == "vi" ? row.vi : -1;
-}
-
-Truth truth_of(const Row& row, const Target& target) {
-  if (!row.posterior()) return target.truth();
-  const PosteriorMoments m = posterior_moments(row.name);
-  return {at::tensor(m.mean, at::kDouble), at::tensor(m.sd, at::kDouble), {}};
-}
-
-// Least over the statistics, autocorrelations averaged over the chains: draws [chains, draws, dim].
-double least_ess(const Target& target, const Truth& truth, const Tensor& draws) {
-  const Tensor statistics =
-      target.statistics(draws.reshape({-1, target.dim()})).view({draws.size(0), draws.size(1), -1});
-  double least = 1e300;
-  for (int64_t j = 0; j < statistics.size(2); ++j)
-    least = std::min(least, paper_ess(statistics.select(2, j).contiguous(), truth.mean[j].item<double>(),
-                                      truth.sd[j].item<double>()));
-  return least;
 }
 
 double worst_mode_error(const Target& target, const Tensor& draws) {
@@ -120,7 +102,7 @@ json run_flow(const Row& row, const Target& target, const std::string& objective
     accepted += chain.scan.acceptance_sum;
     steps += static_cast<double>(chain.steps);
   }
-  return result(target, truth_of(row, target), sink.draws, accepted / steps, learned.seconds, report.seconds);
+  return result(target, truth_of(row.name, target), sink.draws, accepted / steps, learned.seconds, report.seconds);
 }
 
 json run_kernel(const Row& row, const Target& target, const std::string& method, uint64_t seed, Context& context) {
@@ -172,7 +154,7 @@ json run_kernel(const Row& row, const Target& target, const std::string& method,
     accepted += info.accept_prob.mean().item<double>();
     draws.select(1, t).copy_(state.x);
   }
-  return result(target, truth_of(row, target), draws, accepted / static_cast<double>(row.draws), learn,
+  return result(target, truth_of(row.name, target), draws, accepted / static_cast<double>(row.draws), learn,
                 since(sampling));
 }
 

@@ -7,17 +7,6 @@
 
 namespace hastings {
 
-Density density_of(const Target& target) {
-  return [&target](const Tensor& x, bool with_gradient) {
-    if (!with_gradient) {
-      const at::NoGradGuard no_grad;
-      return Evaluated{target.log_prob(x), {}};
-    }
-    const Gradient g = log_prob_and_gradient(target, x);
-    return Evaluated{g.log_prob, g.gradient};
-  };
-}
-
 TunedHmc tune_hmc(const Target& target, const HmcOptions& options, Observer& observer) {
   const at::NoGradGuard no_grad;
   const Density density = density_of(target);

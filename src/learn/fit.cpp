@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "../core/clock.h"
 #include "hastings/core/moments.h"
 #include "hastings/core/parallel.h"
 #include "hastings/learn/learner.h"
@@ -10,10 +11,6 @@ namespace hastings {
 namespace {
 
 constexpr double kRounding = 0.02;  // largest error of a log weight by rounding; beyond it the flow turns to double
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // The layers two flows have in common, by kind: "flow.3.affine.shift" -> "affine.shift".
 std::string kind_of(const std::string& slot) { return slot.substr(slot.find('.', slot.find('.') + 1) + 1); }

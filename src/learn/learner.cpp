@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "../core/clock.h"
 #include "adam.h"
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
@@ -19,10 +20,6 @@ constexpr int64_t kJudged = 4096;         // draws that judge progress at the en
 constexpr double kLagOne = 0.04;          // autocorrelation at lag one that is as good as none (the paper's is 0.05)
 constexpr double kLost = 0.7;             // below this share of the best acceptance rate, learning goes back
 constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // One shard's part of a step.
 struct Shard {

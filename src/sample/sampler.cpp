@@ -10,6 +10,7 @@
 #include "hastings/core/moments.h"
 #include "hastings/core/parallel.h"
 #include "hastings/kernel/local.h"
+#include "hastings/sample/density.h"
 
 namespace hastings {
 namespace {
@@ -257,11 +258,7 @@ SampleReport sample(const Target& target, const Proposal& proposal, const Sample
     const at::NoGradGuard no_grad;
     kernel = make_local(target, proposal, options);
   }
-  const Density density = [&](const Tensor& x, bool with_gradient) {
-    if (!with_gradient) return Evaluated{target.log_prob(x), {}};
-    const Gradient g = log_prob_and_gradient(target, x);
-    return Evaluated{g.log_prob, g.gradient};
-  };
+  const Density density = density_of(target);
   parallel_tasks(options.chains, options.threads, [&](int64_t c) {
     const at::NoGradGuard no_grad;
     const auto chain_begin = Clock::now();

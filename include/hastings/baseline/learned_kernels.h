@@ -4,12 +4,9 @@
 #include <memory>
 
 #include "hastings/core/events.h"
-#include "hastings/kernel/local.h"
-#include "hastings/target/target.h"
+#include "hastings/sample/density.h"
 
 namespace hastings {
-
-Density density_of(const Target& target);  // refers to the target
 
 // Hamiltonian Monte Carlo with identity mass and a step size found by dual averaging (Hoffman and Gelman 2014).
 struct HmcOptions {

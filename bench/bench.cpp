@@ -126,7 +126,7 @@ void RealnvpLearningStep(benchmark::State& state) {
       state, 1,
       [&] {
         const Draws draws = proposal->draw(stream.normal({kBlock, 2}), *pass);
-        const Gradient g = log_prob_and_gradient(*target, draws.x);
+        const Gradient g = target->with_gradient(draws.x);
         const ObjectiveValue value =
             evaluate(Objective::kAr, g.log_prob - draws.log_q, log_p - proposal->score(x, *pass));
         pass->clear_gradient();

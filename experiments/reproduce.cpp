@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "hastings/io/files.h"
+#include "hastings/core/files.h"
 
 namespace hastings::reproduce {
 

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
+#include "hastings/core/files.h"
 #include "hastings/diagnose/ess.h"
-#include "hastings/io/files.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/target/registry.h"
 #include "measure.h"

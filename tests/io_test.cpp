@@ -2,9 +2,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../src/io/number_text.h"
 #include "hastings/core/error.h"
+#include "hastings/core/files.h"
+#include "hastings/data/arrays.h"
 #include "hastings/diagnose/ess.h"
-#include "hastings/io/files.h"
 #include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/target/zoo.h"
@@ -94,16 +96,23 @@ TEST_F(IoTest, RunFolderRoundTrip) {
   MemorySink memory(2, 700, 2);
   sample(*target, *stored.proposal, sampling, memory, silent);
   {
-    RunWriter writer(run, *target, sampling);
+    SampleRequest request;
+    request.options = sampling;
+    RunWriter writer(run, *target, request);
+    writer.start();
+    EXPECT_THROW(RunWriter(run, *target, request), DataError);  // one at a time
     const SampleReport report = sample(*target, *stored.proposal, sampling, writer, silent);
     EXPECT_TRUE(at::equal(writer.column(1), memory.draws.select(2, 1)));
     const RunSummary summary = summarise_run(*target, sampling, report, writer, stored);
     EXPECT_FALSE(fs::exists(run + "/draws.npz"));  // nothing is visible before the end
-    writer.finish(report, summary);
+    writer.finish(report, summary, {});
   }
   {
     // A chain longer than what is read back: 64 runs of two draws each, the first and the last among them.
-    RunWriter writer(run, *target, sampling, 2 * 128);
+    SampleRequest request;
+    request.options = sampling;
+    RunWriter writer(run, *target, request, 2 * 128);
+    writer.start();
     const SampleReport report = sample(*target, *stored.proposal, sampling, writer, silent);
     const Tensor column = writer.column(0), whole = memory.draws.select(2, 0);
     ASSERT_EQ(column.size(1), 128);
@@ -119,7 +128,7 @@ TEST_F(IoTest, RunFolderRoundTrip) {
   const auto arrays = read_npz(run + "/draws.npz");
   EXPECT_TRUE(at::equal(arrays.at("draws"), memory.draws));
   EXPECT_TRUE(at::equal(arrays.at("lp"), memory.log_prob));
-  // The CSV holds the same numbers to the last bit.
+  // The CSV holds the same numbers to nine digits.
   std::ifstream csv(run + "/chain-2.csv");
   std::string line;
   int64_t row = -1;
@@ -129,7 +138,8 @@ TEST_F(IoTest, RunFolderRoundTrip) {
       EXPECT_EQ(line, "lp__,accept_stat__,log_weight__,x.1,x.2");
     } else {
       const auto comma = line.rfind(',');
-      EXPECT_EQ(std::stod(line.substr(comma + 1)), memory.draws[1][row][1].item<double>());
+      const double exact = memory.draws[1][row][1].item<double>();
+      EXPECT_NEAR(std::stod(line.substr(comma + 1)), exact, 5.1e-9 * std::fabs(exact));
     }
     ++row;
   }
@@ -143,6 +153,44 @@ TEST_F(IoTest, RunFolderRoundTrip) {
   write_file(run + "/config.json", "{");
   EXPECT_THROW(stored_target(run), DataError);
   EXPECT_THROW(load_summary(folder_ + "/none"), ConfigError);
+}
+
+TEST(NumberText, NineDigitsOfAnything) {
+  char text[kMaxText + 1];
+  auto written = [&](double v) {
+    *write_number(text, v) = 0;
+    return std::string(text);
+  };
+  EXPECT_EQ(written(0.0), "0");
+  EXPECT_EQ(written(1.0), "1");
+  EXPECT_EQ(written(-5.0), "-5");
+  EXPECT_EQ(written(0.1 + 0.2), "0.3");
+  EXPECT_EQ(written(123.456), "123.456");
+  EXPECT_EQ(written(9.9999999999), "10");
+  EXPECT_EQ(written(1e8), "100000000");
+  EXPECT_EQ(written(-0.00012345678949), "-0.000123456789");
+  EXPECT_EQ(written(1e300), "1e+300");
+  EXPECT_EQ(written(std::nan("")), "nan");
+  EXPECT_EQ(written(-std::numeric_limits<double>::infinity()), "-inf");
+  Stream random(1, 0, Purpose::kExact);
+  for (int i = 0; i < 200000; ++i) {
+    const double v = (i % 2 ? -1 : 1) * std::pow(10.0, 30 * random.uniform() - 15);
+    ASSERT_LE(write_number(text, v) - text, kMaxText);
+    ASSERT_LT(std::fabs(std::stod(written(v)) / v - 1), 5.1e-9) << v;
+  }
+}
+
+TEST_F(IoTest, ArraysFromBadFiles) {
+  write_file(folder_ + "/a.npy", "\x93NUMPY");
+  EXPECT_THROW(read_npy(folder_ + "/a.npy"), DataError);
+  write_file(folder_ + "/b.npy", "text");
+  EXPECT_THROW(read_npy(folder_ + "/b.npy"), DataError);
+  EXPECT_THROW(read_array(folder_ + "/none.npz:x"), DataError);
+  EXPECT_THROW(read_array(folder_ + "/none.csv"), DataError);
+  write_file(folder_ + "/c.csv", "1 2\n3 x\n");
+  EXPECT_THROW(read_array(folder_ + "/c.csv"), DataError);
+  write_file(folder_ + "/d.csv", "1\n2\n");
+  EXPECT_EQ(read_array(folder_ + "/d.csv").dim(), 1);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "hastings/core/error.h"
-#include "hastings/io/files.h"
+#include "hastings/core/files.h"
 #include "hastings/report/figure.h"
 #include "support.h"
 

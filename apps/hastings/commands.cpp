@@ -6,7 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
-#include "hastings/io/files.h"
+#include "hastings/core/files.h"
+#include "hastings/diagnose/check.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/report/html.h"
 #include "hastings/target/registry.h"
@@ -18,7 +19,19 @@ using nlohmann::json;
 
 namespace {
 
-// runs/mog6, runs/icg-100, runs/logistic-german
+std::unique_ptr<Target> open_target(const std::string& spec, const RunOptions& options) {
+  TargetOptions how;
+  how.stan_toolchain = options.stan_toolchain;
+  if (!options.common.quiet) how.tell = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  return find_target(spec, how);
+}
+
+// As the target calls itself: with its data.
+std::string spec_of(const RunOptions& options) {
+  return options.data.empty() ? options.target : options.target + " data=" + options.data;
+}
+
+// runs/mog6, runs/icg-100, runs/logistic-german, runs/stan-schools
 std::string default_folder(const std::string& target) {
   const auto colon = target.find(':');
   std::string name = target.substr(0, colon);
@@ -66,9 +79,20 @@ void fit_into(const std::string& folder, const Target& target, const RunOptions&
     throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
   }
   make_directory(std::filesystem::absolute(folder).parent_path().string());
-  const Fit result = fit(target, options.fit, progress);
+  FitStore store(folder, target, options.fit, options.checkpoint_seconds);
+  if (options.overwrite && !options.resume) store.remove();
+  if (store.stored() && !options.common.quiet) fmt::print(stderr, "Going on with the learning that was interrupted.\n");
+  const Fit result = [&] {
+    try {
+      return fit(target, options.fit, progress, &store);
+    } catch (const NumericalError&) {  // to go on from there would end the same
+      store.remove();
+      throw;
+    }
+  }();
   progress.done();
   save_fit(folder, target, options.fit, result, true);
+  store.remove();
   if (!tell) return;
   if (options.common.json) {
     fmt::print("{}\n", json{{"run", folder},
@@ -101,26 +125,71 @@ int list_targets_command(const Common& common) {
   return 0;
 }
 
-int fit_command(const RunOptions& options) {
+int fit_command(const RunOptions& given) {
+  RunOptions options = given;
+  if (options.resume) {
+    if (is_run(options.target) && !FitStore::exists(options.target))
+      throw ConfigError(fmt::format("{}: is learned already; there is nothing to resume", options.target));
+    options.output = options.target;
+    FitStore::restore_options(options.output, options.target, options.fit);
+    options.overwrite = true;
+  }
   options.fit.validate();
-  const auto target = find_target(options.target);
+  const auto target = open_target(spec_of(options), options);
   Progress progress(options.common.quiet);
   fit_into(folder_of(options), *target, options, progress, true);
   return 0;
 }
 
+int check_command(const RunOptions& options) {
+  const auto target = open_target(spec_of(options), options);
+  const TargetCheck c = check_target(*target, options.sample.options.seed);
+  if (options.common.json) {
+    fmt::print("{}\n", json{{"target", target->name()},
+                            {"dimension", c.dim},
+                            {"outputs", c.outputs},
+                            {"points", c.points},
+                            {"finite", c.finite},
+                            {"gradient_error", c.gradient_error},
+                            {"batch_error", c.batch_error},
+                            {"float_error", c.float_error},
+                            {"seconds_per_value", c.value_seconds},
+                            {"seconds_per_gradient", c.gradient_seconds},
+                            {"problems", c.problems},
+                            {"notes", c.notes}}
+                           .dump(2));
+  } else {
+    fmt::print("{}\n  dimension            {}{}\n  finite               {:.1f} % of {} points\n", target->name(), c.dim,
+               c.outputs == c.dim ? "" : fmt::format(" ({} outputs)", c.outputs), 100 * c.finite, c.points);
+    if (c.finite > 0) {
+      fmt::print(
+          "  gradient             within {:.1e} of differences\n  rows of a batch      within {:.1e} of the row "
+          "alone\n"
+          "  rounding to float    changes the log density by {:.1e}\n  an evaluation        {:.2f} µs, with gradient "
+          "{:.2f} µs (in batches of 256, one core)\n",
+          c.gradient_error, c.batch_error, c.float_error, 1e6 * c.value_seconds, 1e6 * c.gradient_seconds);
+    }
+    for (const auto& line : c.problems) fmt::print("Problem: {}\n", line);
+    for (const auto& line : c.notes) fmt::print("Note: {}\n", line);
+    if (c.problems.empty()) fmt::print("Nothing wrong was found.\n");
+  }
+  return c.problems.empty() ? 0 : 4;
+}
+
 int sample_command(const RunOptions& options) {
   options.fit.validate();
-  options.sample.validate();
+  options.sample.options.validate();
   Progress progress(options.common.quiet);
   std::string folder;
   std::unique_ptr<Target> target;
   if (options.output.empty() && std::filesystem::is_directory(options.target)) {
     folder = options.target;
     if (!is_run(folder)) throw ConfigError(fmt::format("{}: is not a run folder (no proposal.pt)", folder));
-    target = find_target(stored_target(folder));
+    target = open_target(stored_target(folder), options);
   } else {
-    target = find_target(options.target);
+    if (options.more > 0 || options.resume)
+      throw ConfigError("--more and --resume go on with a run: name its folder instead of a target");
+    target = open_target(spec_of(options), options);
     folder = folder_of(options);
     if (!is_run(folder) || options.overwrite) {
       fit_into(folder, *target, options, progress, false);
@@ -134,18 +203,47 @@ int sample_command(const RunOptions& options) {
   const StoredFit stored = load_fit(folder, target->dim());
   if (stored.target != target->name())
     throw ConfigError(fmt::format("{}: is a run of target {}, not of {}", folder, stored.target, target->name()));
-  RunWriter writer(folder, *target, options.sample);
-  const SampleReport report = sample(*target, *stored.proposal, options.sample, writer, progress);
+  SampleRequest request = options.sample;
+  if (options.resume) request = interrupted_request(folder);
+  if (options.more > 0) {
+    request = finished_request(folder);
+    request.target_ess = options.sample.target_ess;
+    request.max_seconds = options.sample.max_seconds;
+  }
+  request.options.threads = options.sample.options.threads;
+  request.checkpoint_seconds = options.checkpoint_seconds;
+  const int64_t more = options.resume ? 0 : options.more;
+  const Sampled done = sample_into(folder, *target, stored, request, more, progress);
   progress.done();
-  const RunSummary summary = summarise_run(*target, options.sample, report, writer, stored);
-  writer.finish(report, summary);
   json full = load_summary(folder);
   if (options.common.json) {
     full["run"] = folder;
+    full["stopped"] = done.stopped;
     fmt::print("{}\n", full.dump(2));
   } else {
     print_table(full);
+    if (done.resumed_from > 0) fmt::print("{} draws of each chain were there already.\n", done.resumed_from);
+    if (done.stopped == "interrupted" || done.stopped == "max-seconds")
+      fmt::print("Stopped ({}); `hastings sample {} --more N` goes on.\n", done.stopped, folder);
     fmt::print("Run folder: {}\n", folder);
+  }
+  return done.stopped == "interrupted" ? 130 : 0;
+}
+
+int convert_command(const std::string& folder, const std::string& to, const RunOptions& options) {
+  std::unique_ptr<Target> target;
+  if (to == "netcdf") {  // for the data it was observed with, if it can still be opened
+    try {
+      target = open_target(stored_target(folder), options);
+    } catch (const Error& error) {
+      fmt::print(stderr, "hastings: warning: without observed data: {}\n", error.what());
+    }
+  }
+  const auto files = convert_run(folder, to, target.get());
+  if (options.common.json) {
+    fmt::print("{}\n", json{{"files", files}}.dump());
+  } else {
+    for (const auto& file : files) fmt::print("{}\n", file);
   }
   return 0;
 }
@@ -176,12 +274,12 @@ int reproduce_command(const std::string& name, const reproduce::Options& options
   return 0;
 }
 
-int report_command(const std::string& folder, const Common& common) {
+int report_command(const std::string& folder, const RunOptions& options) {
   load_summary(folder);  // says what is missing
-  const auto target = find_target(stored_target(folder));
+  const auto target = open_target(stored_target(folder), options);
   const StoredFit stored = load_fit(folder, target->dim());
   const std::string page = write_report(folder, *target, *stored.proposal);
-  if (common.json) {
+  if (options.common.json) {
     fmt::print("{}\n", json{{"report", page}}.dump());
   } else {
     fmt::print("{}\n", page);

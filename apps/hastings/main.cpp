@@ -13,7 +13,7 @@ namespace {
 
 using hastings::app::RunOptions;
 
-void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow) {
+void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow, bool sampling) {
   auto& spec = o.fit.flow;
   auto& start = o.fit.start;
   auto& learn = o.fit.learn;
@@ -36,7 +36,9 @@ void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow) {
   command.add_option("--max-iterations", learn.max_iterations, "Most learning steps")
       ->capture_default_str()
       ->group("Learning");
-  command.add_option("--max-seconds", learn.max_seconds, "Most seconds of learning (0: no limit)")
+  command
+      .add_option(sampling ? "--max-learn-seconds" : "--max-seconds,--max-learn-seconds", learn.max_seconds,
+                  "Most seconds of learning (0: no limit)")
       ->capture_default_str()
       ->group("Learning");
   command
@@ -82,28 +84,53 @@ void add_run_options(CLI::App& command, RunOptions& o, uint64_t& seed, int& thre
   command.add_flag("-q,--quiet", o.common.quiet, "No progress");
 }
 
-void add_sample_options(CLI::App& command, RunOptions& o) {
-  auto& s = o.sample;
-  command.add_option("--chains", s.chains, "Number of chains")->capture_default_str()->group("Sampling");
-  command.add_option("--draws", s.draws, "Draws kept, each chain")->capture_default_str()->group("Sampling");
-  command.add_option("--warmup", s.warmup, "First steps of each chain, discarded")
-      ->capture_default_str()
-      ->group("Sampling");
-  command.add_option("--thin", s.thin, "Keep every N-th step")->capture_default_str()->group("Sampling");
+void add_target_options(CLI::App& command, RunOptions& o) {
+  command.add_option("--data", o.data, "Data of a Stan program, as JSON");
+  command.add_option("--stan-toolchain", o.stan_toolchain,
+                     "Folder of CmdStan, BridgeStan or an unpacked toolchain (default: $HASTINGS_STAN, or found)");
+}
+
+void add_checkpoint_option(CLI::App& command, RunOptions& o) {
   command
-      .add_option("--local-moves", s.local_moves,
-                  "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal)")
+      .add_option("--checkpoint-seconds", o.checkpoint_seconds, "How often to store the state; a kill loses no more")
       ->capture_default_str()
-      ->group("Sampling");
-  command.add_option("--local-fraction", s.local_fraction, "Share of local steps")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void add_sample_options(CLI::App& command, RunOptions& o) {
+  auto& request = o.sample;
+  auto& s = request.options;
+  auto* more =
+      command.add_option("--more", o.more, "Add so many draws to each chain of a finished run, with its options")
+          ->check(CLI::PositiveNumber)
+          ->group("Sampling");
+  auto* resume =
+      command.add_flag("--resume", o.resume, "Go on with the sampling of a run that was killed, with its options")
+          ->group("Sampling");
+  more->excludes(resume);
+  auto option = [&](auto* added) { added->capture_default_str()->group("Sampling")->excludes(more)->excludes(resume); };
+  option(command.add_option("--chains", s.chains, "Number of chains"));
+  option(command.add_option("--draws", s.draws, "Draws kept, each chain"));
+  command.add_option("--target-ess", request.target_ess, "Draw until every parameter has this bulk ESS (0: --draws)")
       ->capture_default_str()
-      ->group("Sampling");
-  command.add_option("--local-step", s.local_step, "Size of local steps in standard deviations (0: by dimension)")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Sampling")
+      ->excludes(resume);
+  command.add_option("--max-seconds", request.max_seconds, "Most seconds of sampling (0: no limit)")
       ->capture_default_str()
-      ->group("Sampling");
-  command.add_option("--leapfrog-steps", s.leapfrog_steps, "Leapfrog steps of an hmc move")
-      ->capture_default_str()
-      ->group("Sampling");
+      ->check(CLI::NonNegativeNumber)
+      ->group("Sampling")
+      ->excludes(resume);
+  option(command.add_option("--warmup", s.warmup, "First steps of each chain, discarded"));
+  option(command.add_flag("--save-warmup", request.save_warmup, "Keep them too, in draws.npz"));
+  option(command.add_option("--thin", s.thin, "Keep every N-th step"));
+  s.local_moves = "auto";
+  option(command.add_option("--local-moves", s.local_moves,
+                            "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal), auto "
+                            "(hmc where independent moves alone would stick)"));
+  option(command.add_option("--local-fraction", s.local_fraction, "Share of local steps"));
+  option(command.add_option("--local-step", s.local_step, "Size of local steps in standard deviations (0: tuned)"));
+  option(command.add_option("--leapfrog-steps", s.leapfrog_steps, "Leapfrog steps of an hmc move"));
 }
 
 int run(int argc, char** argv) {
@@ -119,16 +146,36 @@ int run(int argc, char** argv) {
   targets->add_flag("--json", options.common.json, "Print JSON");
 
   auto* fit = app.add_subcommand("fit", "Learn a proposal for a target and store it in a run folder");
-  fit->add_option("target", options.target, "A target (see `hastings targets`)")->required();
+  fit->add_option("target", options.target, "A target (see `hastings targets`); with --resume the folder of a run")
+      ->required();
+  fit->add_flag("--resume", options.resume, "Go on with the learning of a run that was killed, with its options");
   add_run_options(*fit, options, seed, threads);
-  add_fit_options(*fit, options, flow);
+  add_target_options(*fit, options);
+  add_checkpoint_option(*fit, options);
+  add_fit_options(*fit, options, flow, false);
+
+  auto* check = app.add_subcommand("check", "Is a density fit to be sampled? Its gradient, batches, support and speed");
+  check->add_option("target", options.target, "A target (see `hastings targets`)")->required();
+  add_target_options(*check, options);
+  check->add_option("--seed", seed, "Seed of the points")->capture_default_str()->check(CLI::NonNegativeNumber);
+  check->add_flag("--json", options.common.json, "Print JSON");
+  check->add_flag("-q,--quiet", options.common.quiet, "No progress");
 
   auto* sample =
       app.add_subcommand("sample", "Sample a target with the proposal of its run; learns it first if there is none");
   sample->add_option("target", options.target, "A target, or the folder of a run")->required();
   add_run_options(*sample, options, seed, threads);
+  add_target_options(*sample, options);
+  add_checkpoint_option(*sample, options);
   add_sample_options(*sample, options);
-  add_fit_options(*sample, options, flow);
+  add_fit_options(*sample, options, flow, true);
+
+  std::string format;
+  auto* convert = app.add_subcommand("convert", "Write the draws of a run in another format");
+  convert->add_option("run", folder, "The folder of a run")->required();
+  convert->add_option("--to", format, "csv (Stan CSV), netcdf (ArviZ's InferenceData) or npz (NumPy)")->required();
+  convert->add_option("--stan-toolchain", options.stan_toolchain, "As in `sample`");
+  convert->add_flag("--json", options.common.json, "Print JSON");
 
   auto* summary = app.add_subcommand("summary", "Show the summary of a run");
   summary->add_option("run", folder, "The folder of a run")->required();
@@ -136,6 +183,7 @@ int run(int argc, char** argv) {
 
   auto* report = app.add_subcommand("report", "Write one HTML page with tables and plots for a run (needs gnuplot)");
   report->add_option("run", folder, "The folder of a run")->required();
+  report->add_option("--stan-toolchain", options.stan_toolchain, "As in `sample`");
   report->add_flag("--json", options.common.json, "Print JSON");
 
   hastings::reproduce::Options reproduction;
@@ -171,13 +219,15 @@ int run(int argc, char** argv) {
     return 2;
   }
   options.fit.flow.family = flow;
-  options.fit.start.seed = options.fit.learn.seed = options.sample.seed = seed;
-  options.fit.learn.threads = options.sample.threads = threads;
+  options.fit.start.seed = options.fit.learn.seed = options.sample.options.seed = seed;
+  options.fit.learn.threads = options.sample.options.threads = threads;
   hastings::app::watch_interrupts();
   if (targets->parsed()) return hastings::app::list_targets_command(options.common);
   if (fit->parsed()) return hastings::app::fit_command(options);
+  if (check->parsed()) return hastings::app::check_command(options);
+  if (convert->parsed()) return hastings::app::convert_command(folder, format, options);
   if (sample->parsed()) return hastings::app::sample_command(options);
-  if (report->parsed()) return hastings::app::report_command(folder, options.common);
+  if (report->parsed()) return hastings::app::report_command(folder, options);
   if (reproduce->parsed()) return hastings::app::reproduce_command(experiment, reproduction, options.common);
   return hastings::app::summary_command(folder, options.common);
 }

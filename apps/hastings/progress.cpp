@@ -92,6 +92,11 @@ void Progress::on_sample(const SampleProgress& p) {
        false);
 }
 
+void Progress::on_summary() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (terminal_) show("summarising the draws", true);
+}
+
 void Progress::on_warning(const std::string& text) {
   const std::lock_guard<std::mutex> lock(mutex_);
   done();

@@ -16,6 +16,7 @@ class Progress final : public Observer {
   ~Progress() override;
   void on_learn(const LearnProgress& p) override;
   void on_sample(const SampleProgress& p) override;
+  void on_summary() override;
   void on_warning(const std::string& text) override;
   bool should_stop() override;
   void done();  // ends a bar, so that what follows starts on a line of its own

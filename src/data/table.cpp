@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -144,15 +146,38 @@ Rows read_rows(const std::string& path) {
     row.resize(width, 0.0);
     row.push_back(label);
   }
-  if (rows.values[0].size() < 2)
-    throw DataError(fmt::format("{}: one column only; the last is the label, so two are needed", path));
   return rows;
 }
 
 }  // namespace
 
+namespace {
+Tensor as_tensor(const Rows& rows) {
+  const auto n = static_cast<int64_t>(rows.values.size()), columns = static_cast<int64_t>(rows.values[0].size());
+  Tensor table = at::empty({n, columns}, at::kDouble);
+  for (int64_t i = 0; i < n; ++i)
+    std::copy_n(rows.values[static_cast<size_t>(i)].begin(), columns, table.data_ptr<double>() + i * columns);
+  return table;
+}
+}  // namespace
+
+Tensor read_table(const std::string& path) { return as_tensor(read_rows(path)); }
+
+Tensor read_column(const std::string& path, const std::string& name) {
+  const Rows rows = read_rows(path);
+  const auto found = std::find(rows.names.begin(), rows.names.end(), name);
+  if (found == rows.names.end()) {
+    throw DataError(fmt::format(
+        "{}: has no column '{}'{}", path, name,
+        rows.names.empty() ? " (it has no header)" : fmt::format("; it has {}", fmt::join(rows.names, ", "))));
+  }
+  return as_tensor(rows).select(1, found - rows.names.begin()).contiguous();
+}
+
 LabelledTable read_labelled_table(const std::string& path) {
   const Rows rows = read_rows(path);
+  if (rows.values[0].size() < 2)
+    throw DataError(fmt::format("{}: one column only; the last is the label, so two are needed", path));
   const auto n = static_cast<int64_t>(rows.values.size());
   const auto columns = static_cast<int64_t>(rows.values[0].size()) - 1;
   LabelledTable table{at::empty({n, columns}, at::kDouble), at::empty({n}, at::kDouble), rows.names};

@@ -113,54 +113,12 @@ void write_npz(const std::string& path, const std::vector<NpzArray>& arrays) {
     const zip_int64_t index =
         source ? zip_file_add(archive.get(), (array.name + ".npy").c_str(), source, ZIP_FL_OVERWRITE) : -1;
     if (index < 0) fail(zip_strerror(archive.get()));
+    zip_file_set_dostime(archive.get(), static_cast<zip_uint64_t>(index), 0, 33,
+                         0);  // 1980: the same draws, the same bytes
     zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
   }
   if (zip_close(archive.get()) != 0) fail(zip_strerror(archive.get()));
   archive.release();  // closed
-}
-
-std::map<std::string, Tensor> read_npz(const std::string& path) {
-  int code = 0;
-  std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
-  if (!archive) throw DataError(fmt::format("{}: is not a readable npz archive", path));
-  std::map<std::string, Tensor> arrays;
-  const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
-  for (zip_int64_t e = 0; e < entries; ++e) {
-    std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(e), 0);
-    zip_file_t* file = zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(e), 0);
-    if (!file) throw DataError(fmt::format("{}: '{}' cannot be read", path, name));
-    const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> closer(file, zip_fclose);
-    char head[10];
-    auto bad = [&] { throw DataError(fmt::format("{}: '{}' is not an array of doubles", path, name)); };
-    if (zip_fread(file, head, 10) != 10 || std::memcmp(head, "\x93NUMPY\x01", 7) != 0) bad();
-    const size_t length = static_cast<unsigned char>(head[8]) | static_cast<size_t>(static_cast<unsigned char>(head[9]))
-                                                                    << 8;
-    std::string text(length, ' ');
-    if (zip_fread(file, text.data(), length) != static_cast<zip_int64_t>(length)) bad();
-    const auto open = text.find('('), close = text.find(')');
-    if (text.find("'<f8'") == std::string::npos || text.find("False") == std::string::npos || open == std::string::npos)
-      bad();
-    std::vector<int64_t> shape;
-    for (size_t at = open + 1; at < close;) {
-      if (std::isdigit(static_cast<unsigned char>(text[at]))) {
-        size_t used = 0;
-        shape.push_back(std::stoll(text.substr(at), &used));
-        at += used;
-      } else {
-        ++at;
-      }
-    }
-    Tensor array = at::empty(shape, at::kDouble);
-    auto* data = reinterpret_cast<char*>(array.data_ptr<double>());
-    for (int64_t left = array.numel() * 8; left > 0;) {
-      const zip_int64_t n = zip_fread(file, data, static_cast<zip_uint64_t>(left));
-      if (n <= 0) bad();
-      data += n;
-      left -= n;
-    }
-    arrays[name.substr(0, name.size() - 4)] = array;
-  }
-  return arrays;
 }
 
 }  // namespace hastings

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
-#include "hastings/io/files.h"
+#include "hastings/core/files.h"
 
 namespace hastings {
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOptions, method, mixture, scale, particles, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearnOptions, objective, batch, learning_rate, max_iterations, max_seconds,
-                                   target_acceptance, window, patience, reductions, clip, seed, threads)
+                                   target_acceptance, window, patience, reductions, lead_in, clip, seed, threads)
 
 void to_json(json& j, const FlowSpec& s) {
   j = {{"family", s.family},
@@ -54,6 +54,12 @@ void from_json(const json& j, FlowSpec& s) {
 
 void to_json(json& j, const FitOptions& o) { j = {{"flow", o.flow}, {"start", o.start}, {"learn", o.learn}}; }
 
+void from_json(const json& j, FitOptions& o) {
+  j.at("flow").get_to(o.flow);
+  j.at("start").get_to(o.start);
+  j.at("learn").get_to(o.learn);
+}
+
 void to_json(json& j, const SampleOptions& o) {
   j = {{"chains", o.chains},
        {"draws", o.draws},
@@ -64,6 +70,32 @@ void to_json(json& j, const SampleOptions& o) {
        {"local_fraction", o.local_fraction},
        {"local_step", o.local_step},
        {"leapfrog_steps", o.leapfrog_steps}};
+}
+
+void from_json(const json& j, SampleOptions& o) {
+  j.at("chains").get_to(o.chains);
+  j.at("draws").get_to(o.draws);
+  j.at("warmup").get_to(o.warmup);
+  j.at("thin").get_to(o.thin);
+  j.at("seed").get_to(o.seed);
+  j.at("local_moves").get_to(o.local_moves);
+  j.at("local_fraction").get_to(o.local_fraction);
+  j.at("local_step").get_to(o.local_step);
+  j.at("leapfrog_steps").get_to(o.leapfrog_steps);
+}
+
+void to_json(json& j, const SampleRequest& r) {
+  j = {{"options", r.options},
+       {"target_ess", r.target_ess},
+       {"max_seconds", r.max_seconds},
+       {"save_warmup", r.save_warmup}};
+}
+
+void from_json(const json& j, SampleRequest& r) {
+  j.at("options").get_to(r.options);
+  j.at("target_ess").get_to(r.target_ess);
+  j.at("max_seconds").get_to(r.max_seconds);
+  j.at("save_warmup").get_to(r.save_warmup);
 }
 
 std::string version() { return HASTINGS_VERSION; }
@@ -85,16 +117,40 @@ std::string history_csv(const std::vector<LearnProgress>& history) {
   return text;
 }
 
+c10::Dict<std::string, Tensor> dictionary(const std::map<std::string, Tensor>& tensors) {
+  c10::Dict<std::string, Tensor> out;
+  for (const auto& [name, tensor] : tensors) out.insert(name, tensor.contiguous());
+  return out;
+}
+
+std::map<std::string, Tensor> tensors_of(const c10::IValue& dictionary) {
+  std::map<std::string, Tensor> out;
+  for (const auto& item : dictionary.toGenericDict()) out[item.key().toStringRef()] = item.value().toTensor();
+  return out;
+}
+
 // A tuple (architecture as JSON text, dictionary of tensors): torch.load reads it too.
 std::string pickled(const FlowSpec& spec, const Proposal& proposal) {
-  c10::Dict<std::string, Tensor> tensors;
-  for (const auto& [name, tensor] : proposal.state()) tensors.insert(name, tensor.contiguous());
-  const auto bytes =
-      torch::jit::pickle_save(c10::ivalue::Tuple::create({c10::IValue(json(spec).dump()), c10::IValue(tensors)}));
+  const auto bytes = torch::jit::pickle_save(
+      c10::ivalue::Tuple::create({c10::IValue(json(spec).dump()), c10::IValue(dictionary(proposal.state()))}));
   return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
+
+void write_tensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
+  const auto bytes = torch::jit::pickle_save(c10::IValue(dictionary(tensors)));
+  write_file(path, {bytes.data(), bytes.size()});
+}
+
+std::map<std::string, Tensor> read_tensors(const std::string& path) {
+  const std::string bytes = read_file(path);
+  try {
+    return tensors_of(torch::jit::pickle_load({bytes.begin(), bytes.end()}));
+  } catch (const std::exception&) {
+    throw DataError(fmt::format("{}: is damaged or not a stored state", path));
+  }
+}
 
 void save_fit(const std::string& folder, const Target& target, const FitOptions& options, const Fit& fit,
               bool replace) {
@@ -112,6 +168,7 @@ void save_fit(const std::string& folder, const Target& target, const FitOptions&
     config["fit"] = {{"start", fit.start_method},
                      {"start_acceptance", fit.start_acceptance},
                      {"modes", fit.modes},
+                     {"rounding_error", fit.rounding},
                      {"acceptance", fit.learning.acceptance},
                      {"acceptance_bound", fit.learning.acceptance_bound},
                      {"iterations", fit.learning.iterations},
@@ -131,6 +188,63 @@ void save_fit(const std::string& folder, const Target& target, const FitOptions&
     fs::remove_all(fresh, ignored);
     throw;
   }
+}
+
+namespace {
+std::string fitting(const std::string& folder) { return folder + ".fitting"; }
+}  // namespace
+
+FitStore::FitStore(std::string folder, const Target& target, const FitOptions& options, double every_seconds)
+    : folder_(fitting(folder)), every_(every_seconds), last_(std::chrono::steady_clock::now()) {
+  FitOptions same = options;
+  same.learn.threads = 0;  // changes nothing
+  identity_ = json{{"target", target.name()}, {"options", same}, {"version", version()}}.dump(2) + "\n";
+}
+
+bool FitStore::due() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - last_).count() >= every_;
+}
+
+void FitStore::save(const std::map<std::string, Tensor>& state) {
+  make_directory(folder_);
+  if (!stored()) {  // of something else: its state must not be taken for ours
+    std::error_code ignored;
+    fs::remove(in(folder_, "state.pt"), ignored);
+    write_file(in(folder_, "fit.json"), identity_);
+  }
+  write_tensors(in(folder_, "state.pt"), state);
+  last_ = std::chrono::steady_clock::now();
+}
+
+bool FitStore::stored() const {
+  return fs::exists(in(folder_, "state.pt")) && fs::exists(in(folder_, "fit.json")) &&
+         read_file(in(folder_, "fit.json")) == identity_;
+}
+
+std::map<std::string, Tensor> FitStore::load() {
+  if (!stored()) return {};
+  return read_tensors(in(folder_, "state.pt"));
+}
+
+void FitStore::remove() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+bool FitStore::exists(const std::string& folder) { return fs::exists(in(fitting(folder), "state.pt")); }
+
+void FitStore::restore_options(const std::string& folder, std::string& target, FitOptions& options) {
+  if (!exists(folder)) throw ConfigError(fmt::format("{}: there is no interrupted learning to resume", folder));
+  const std::string path = in(fitting(folder), "fit.json");
+  const int threads = options.learn.threads;
+  try {
+    const json stored = json::parse(read_file(path));
+    target = stored.at("target").get<std::string>();
+    options = stored.at("options").get<FitOptions>();
+  } catch (const json::exception&) {
+    throw DataError(fmt::format("{}: is damaged", path));
+  }
+  options.learn.threads = threads;
 }
 
 std::string stored_target(const std::string& folder) {
@@ -153,10 +267,8 @@ StoredFit load_fit(const std::string& folder, int64_t dim) {
     const c10::IValue value = torch::jit::pickle_load({bytes.begin(), bytes.end()});
     const auto& fields = value.toTupleRef().elements();
     stored.flow = json::parse(fields.at(0).toStringRef()).get<FlowSpec>();
-    std::map<std::string, Tensor> state;
-    for (const auto& item : fields.at(1).toGenericDict()) state[item.key().toStringRef()] = item.value().toTensor();
     stored.proposal = make_blank_proposal(stored.flow, dim);
-    stored.proposal->load(state);
+    stored.proposal->load(tensors_of(fields.at(1)));
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

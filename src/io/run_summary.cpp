@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
+#include "hastings/core/files.h"
 #include "hastings/diagnose/weights.h"
-#include "hastings/io/files.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/learn/objectives.h"
 

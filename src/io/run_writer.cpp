@@ -2,19 +2,19 @@
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
-#include "hastings/io/files.h"
+#include "hastings/core/files.h"
 #include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
+#include "raw_file.h"
+#include "stan_csv.h"
 
 namespace hastings {
 
@@ -25,120 +25,201 @@ namespace {
 
 constexpr int64_t kColumnMemory = int64_t{64} << 20;  // bytes of draws read back at a time
 constexpr int64_t kBlocks = 64;                       // that a long chain is diagnosed by
+constexpr int64_t kRows = 4096;                       // copied at a time
 
-// Names a reader of Stan CSV takes: letters, digits, '_' and '.'.
-std::string csv_name(std::string name) {
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') c = '_';
-  }
-  return name.empty() ? "x" : name;
-}
-
-void append_number(std::string& text, double value) {
-  if (!std::isfinite(value)) {
-    text += std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf");
-    return;
-  }
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;  // shortest that reads back the same
-  text.append(digits, end);
-}
-
-std::string csv_head(const std::string& target, const SampleOptions& o, int chain) {
-  return fmt::format(
-      "# stan_version_major = 2\n# stan_version_minor = 35\n# stan_version_patch = 0\n"
-      "# model = {}\n# method = sample (Default)\n#   sample\n#     num_samples = {}\n#     num_warmup = {}\n"
-      "#     save_warmup = 0 (Default)\n#     thin = {}\n#     adapt\n#       engaged = 0\n"
-      "#     algorithm = fixed_param\n#     num_chains = {}\n# id = {}\n# data\n#   file =\n# init = 2 (Default)\n# "
-      "random\n#   seed = {}\n"
-      "# written by hastings {}, an independent Metropolis-Hastings sampler\n",
-      target, o.draws * o.thin, o.warmup, o.thin, o.chains, chain + 1, o.seed, version());
-}
+// The numbers of a draw, each kind in a file of its own; the same again for the warm-up.
+constexpr const char* kKinds[] = {"draws", "lp", "accept_stat", "log_weight"};
 
 }  // namespace
 
-// One chain's text, its numbers as raw doubles in scratch files, and the running sums of its draws.
-struct RunWriter::Chain {
-  explicit Chain(const std::string& csv_path) : csv(csv_path) {}
-  AtomicFile csv;
-  std::unique_ptr<AtomicFile> x, lp, accept, weight;
+// Raw files of one chain's draws, or of its warm-up.
+struct RunWriter::Numbers {
+  Numbers(const std::string& scratch, const std::string& prefix, int chain, int64_t width, int64_t rows) : count(rows) {
+    for (size_t k = 0; k < 4; ++k) {
+      const int64_t columns = k == 0 ? width : 1;
+      files[k] = std::make_unique<RawFile>(fmt::format("{}/{}{}-{}", scratch, prefix, kKinds[k], chain + 1),
+                                           rows * columns * 8);
+    }
+  }
+  void append(const Tensor& outputs, const DrawBlock& block) {
+    const Tensor* parts[] = {&outputs, &block.log_prob, &block.accept_stat, &block.log_weight};
+    for (size_t k = 0; k < 4; ++k) files[k]->append(parts[k]->data_ptr<double>(), parts[k]->numel());
+    count += outputs.size(0);
+  }
+  void flush() {
+    for (auto& file : files) file->flush();
+  }
+  std::unique_ptr<RawFile> files[4];
   int64_t count = 0;
-  std::vector<double> first, sum, square;  // of x - first, for each coordinate: no digits are lost far from zero
 };
 
-RunWriter::RunWriter(const std::string& folder, const Target& target, const SampleOptions& options,
+// One chain: its text, its numbers, and the running sums of its draws.
+struct RunWriter::Chain {
+  Chain(const std::string& scratch, int chain, int64_t width, uint64_t seed, const std::vector<int64_t>& rows)
+      : csv(fmt::format("{}/chain-{}.csv", scratch, chain + 1)),
+        kept(scratch, "", chain, width, rows[0]),
+        warmup(scratch, "warmup_", chain, width, rows[1]),
+        stream(seed, static_cast<uint64_t>(chain), Purpose::kOutput) {}
+  StanCsv csv;
+  Numbers kept, warmup;
+  Stream stream;                           // of outputs that are random
+  int64_t count = 0;                       // draws in text and sums
+  std::vector<double> first, sum, square;  // of x - first, for each output: no digits are lost far from zero
+};
+
+RunWriter::RunWriter(const std::string& folder, const Target& target, const SampleRequest& request,
                      int64_t max_diagnosed)
-    : folder_(folder), scratch_(fmt::format("{}/.sampling-{}", folder, ::getpid())), options_(options) {
-  const int64_t most = std::max<int64_t>(1, max_diagnosed / options.chains / kBlocks) * kBlocks;
-  diagnosed_ = options.draws <= most ? options.draws : most;
-  for (const auto& name : target.parameter_names()) names_.push_back(csv_name(name));
+    : folder_(folder),
+      scratch_(folder + "/.sampling"),
+      target_(target),
+      request_(request),
+      max_diagnosed_(max_diagnosed) {
+  for (const auto& name : target.output_names()) names_.push_back(csv_name(name));
   make_directory(scratch_);
-  try {
-    for (int c = 0; c < options.chains; ++c) {
-      auto chain = std::make_unique<Chain>(fmt::format("{}/chain-{}.csv", scratch_, c + 1));
-      for (auto [name, file] : {std::pair("x", &chain->x), std::pair("lp", &chain->lp),
-                                std::pair("accept", &chain->accept), std::pair("weight", &chain->weight)}) {
-        *file = std::make_unique<AtomicFile>(fmt::format("{}/{}-{}", scratch_, name, c + 1));
-      }
-      std::string head = csv_head(target.name(), options, c) + "lp__,accept_stat__,log_weight__";
-      for (const auto& name : names_) head += "," + name;
-      chain->csv.write(head + "\n");
-      chains_.push_back(std::move(chain));
-    }
-  } catch (...) {
-    chains_.clear();
-    std::error_code ignored;
-    fs::remove_all(scratch_, ignored);
-    throw;
+  lock_ = ::open((scratch_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const bool busy = lock_ >= 0;
+    if (busy) ::close(lock_);
+    throw DataError(busy ? fmt::format("{}: another process is sampling into it", folder)
+                         : fmt::format("{}: cannot be written", folder));
   }
 }
 
 RunWriter::~RunWriter() {
   chains_.clear();
   std::error_code ignored;
-  fs::remove_all(scratch_, ignored);
+  if (!keep_scratch_) fs::remove_all(scratch_, ignored);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+std::map<std::string, Tensor> RunWriter::take_up() {
+  const std::string state_file = scratch_ + "/state.pt";
+  if (!fs::exists(state_file)) return {};
+  try {
+    if (json::parse(read_file(scratch_ + "/request.json")) != json{{"target", target_.name()}, {"request", request_}})
+      return {};
+    auto state = read_tensors(state_file);
+    const Tensor rows = state.at("rows");  // [chains, 2]
+    std::vector<std::vector<int64_t>> counts;
+    for (int64_t c = 0; c < rows.size(0); ++c)
+      counts.push_back({rows[c][0].item<int64_t>(), rows[c][1].item<int64_t>()});
+    if (static_cast<int>(counts.size()) != request_.options.chains) return {};
+    keep_scratch_ = true;
+    open(counts);
+    return state;
+  } catch (const std::exception&) {  // damaged: as if it were not there
+    chains_.clear();
+    keep_scratch_ = false;
+    return {};
+  }
+}
+
+void RunWriter::start() {
+  for (const auto& entry : fs::directory_iterator(scratch_)) {
+    if (entry.path().filename() != "lock") fs::remove_all(entry.path());
+  }
+  write_file(scratch_ + "/request.json", json{{"target", target_.name()}, {"request", request_}}.dump(2) + "\n");
+  open(std::vector<std::vector<int64_t>>(static_cast<size_t>(request_.options.chains), {0, 0}));
+}
+
+// `rows`: for each chain, draws and steps of warm-up that are in the raw files already.
+void RunWriter::open(const std::vector<std::vector<int64_t>>& rows) {
+  const auto width = static_cast<int64_t>(names_.size());
+  for (int c = 0; c < request_.options.chains; ++c) {
+    auto chain = std::make_unique<Chain>(scratch_, c, width, request_.options.seed, rows[static_cast<size_t>(c)]);
+    chain->csv.head(target_.name(), request_.options, c, names_);
+    chains_.push_back(std::move(chain));
+  }
+  // The text is made anew from the numbers.
+  for (int c = 0; c < request_.options.chains; ++c) {
+    const int64_t count = chains_[static_cast<size_t>(c)]->kept.count;
+    auto read = [&](size_t kind, int64_t columns, int64_t first, int64_t n) {
+      Tensor out = columns == 1 ? at::empty({n}, at::kDouble) : at::empty({n, columns}, at::kDouble);
+      read_raw(fmt::format("{}/{}-{}", scratch_, kKinds[kind], c + 1), first * columns, n * columns,
+               out.data_ptr<double>());
+      return out;
+    };
+    for (int64_t first = 0; first < count; first += kRows) {
+      const int64_t n = std::min(kRows, count - first);
+      DrawBlock block{c, false, first, {}, read(1, 1, first, n), read(3, 1, first, n), read(2, 1, first, n)};
+      append(block, read(0, width, first, n).view({n, width}), false);
+    }
+  }
+}
+
+void RunWriter::continue_from(const StoredDraws& stored) {
+  start();
+  for (int c = 0; c < request_.options.chains; ++c) {
+    for (const bool warmup : {true, false}) {
+      const int64_t count = warmup ? stored.warmup() : stored.draws();
+      const std::string prefix = warmup ? "warmup_" : "";
+      for (int64_t first = 0; first < count; first += kRows) {
+        const int64_t n = std::min(kRows, count - first);
+        auto read = [&](const char* kind) { return stored.read(prefix + kind, c, first, n); };
+        const DrawBlock block{
+            c, warmup, first, {}, read("lp").flatten(), read("log_weight").flatten(), read("accept_stat").flatten()};
+        append(block, read("draws"), true);
+      }
+    }
+  }
 }
 
 void RunWriter::on_draws(const DrawBlock& block) {
+  if (block.warmup && !request_.save_warmup) return;
   Chain& chain = *chains_[static_cast<size_t>(block.chain)];
-  const int64_t n = block.x.size(0), d = block.x.size(1);
-  const double *x = block.x.data_ptr<double>(), *lp = block.log_prob.data_ptr<double>();
-  const double *stat = block.accept_stat.data_ptr<double>(), *w = block.log_weight.data_ptr<double>();
-  std::string text;
-  text.reserve(static_cast<size_t>(n * (d + 3) * 20));
-  for (int64_t i = 0; i < n; ++i) {
-    append_number(text, lp[i]);
-    text += ',';
-    append_number(text, stat[i]);
-    text += ',';
-    append_number(text, w[i]);
-    for (int64_t j = 0; j < d; ++j) {
-      text += ',';
-      append_number(text, x[i * d + j]);
-    }
-    text += '\n';
-  }
-  auto raw = [](const double* data, int64_t count) {
-    return std::string_view(reinterpret_cast<const char*>(data), static_cast<size_t>(count) * sizeof(double));
-  };
+  chain.stream.seek(static_cast<uint64_t>(block.first) + (block.warmup ? uint64_t{1} << 60 : 0));
+  append(block, target_.outputs(block.x, chain.stream).contiguous(), true);
+}
+
+void RunWriter::append(const DrawBlock& block, const Tensor& outputs, bool raw) {
+  Chain& chain = *chains_[static_cast<size_t>(block.chain)];
+  if (raw) (block.warmup ? chain.warmup : chain.kept).append(outputs, block);
+  if (block.warmup) return;
+  const int64_t n = outputs.size(0), width = outputs.size(1);
+  const double* x = outputs.data_ptr<double>();
+  chain.csv.rows(n, width, x, block.log_prob.data_ptr<double>(), block.accept_stat.data_ptr<double>(),
+                 block.log_weight.data_ptr<double>());
   if (chain.count == 0) {
-    chain.first.assign(x, x + d);
-    chain.sum.assign(static_cast<size_t>(d), 0.0);
-    chain.square.assign(static_cast<size_t>(d), 0.0);
+    chain.first.assign(x, x + width);
+    chain.sum.assign(static_cast<size_t>(width), 0.0);
+    chain.square.assign(static_cast<size_t>(width), 0.0);
   }
   chain.count += n;
+  double *sum = chain.sum.data(), *square = chain.square.data();
+  const double* origin = chain.first.data();
   for (int64_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < chain.first.size(); ++j) {
-      const double apart = x[static_cast<size_t>(i * d) + j] - chain.first[j];
-      chain.sum[j] += apart;
-      chain.square[j] += apart * apart;
+    const double* row = x + i * width;
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) {
+      const double apart = row[j] - origin[j];
+      sum[j] += apart;
+      square[j] += apart * apart;
     }
   }
-  chain.csv.write(text);
-  chain.x->write(raw(x, n * d));
-  chain.lp->write(raw(lp, n));
-  chain.accept->write(raw(stat, n));
-  chain.weight->write(raw(w, n));
+}
+
+void RunWriter::checkpoint(std::map<std::string, Tensor> state) {
+  std::vector<int64_t> rows;
+  for (const auto& chain : chains_) {
+    chain->kept.flush();
+    chain->warmup.flush();
+    rows.push_back(chain->kept.count);
+    rows.push_back(chain->warmup.count);
+  }
+  state["rows"] = at::tensor(rows, at::kLong).view({-1, 2});
+  write_tensors(scratch_ + "/state.pt", state);
+  keep_scratch_ = true;
+}
+
+int64_t RunWriter::draws() const {
+  int64_t least = chains_.empty() ? 0 : chains_[0]->kept.count;
+  for (const auto& chain : chains_) least = std::min(least, chain->kept.count);
+  return least;
+}
+
+int64_t RunWriter::diagnosed() const {
+  const int64_t most = std::max<int64_t>(1, max_diagnosed_ / request_.options.chains / kBlocks) * kBlocks;
+  return std::min(draws(), most);
 }
 
 namespace {
@@ -147,8 +228,6 @@ namespace {
 // consecutive ones, evenly spread.
 void read_columns(const std::string& path, int64_t draws, int64_t kept, int64_t width, int64_t begin, int64_t count,
                   double* out) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw DataError(fmt::format("{}: cannot be read back: {}", path, std::strerror(errno)));
   const int64_t blocks = kept == draws ? 1 : kBlocks, size = kept / blocks;
   const int64_t rows = std::clamp<int64_t>((int64_t{4} << 20) / (width * 8), 1, size);
   std::vector<double> buffer(static_cast<size_t>(rows * width));
@@ -156,29 +235,19 @@ void read_columns(const std::string& path, int64_t draws, int64_t kept, int64_t 
     const int64_t start = blocks == 1 ? 0 : (draws - size) * b / (blocks - 1);
     for (int64_t at = 0; at < size; at += rows) {
       const int64_t now = std::min(rows, size - at);
-      const auto bytes = static_cast<size_t>(now * width) * sizeof(double);
-      for (size_t done = 0; done < bytes;) {
-        const ssize_t n = ::pread(file, reinterpret_cast<char*>(buffer.data()) + done, bytes - done,
-                                  static_cast<off_t>((start + at) * width * 8) + static_cast<off_t>(done));
-        if (n <= 0) {
-          ::close(file);
-          throw DataError(fmt::format("{}: cannot be read back", path));
-        }
-        done += static_cast<size_t>(n);
-      }
+      read_raw(path, (start + at) * width, now * width, buffer.data());
       for (int64_t i = 0; i < now; ++i) {
         for (int64_t j = 0; j < count; ++j)
           out[j * kept + b * size + at + i] = buffer[static_cast<size_t>(i * width + begin + j)];
       }
     }
   }
-  ::close(file);
 }
 
 }  // namespace
 
-void RunWriter::moments(int64_t parameter, double& mean, double& sd) const {
-  const auto j = static_cast<size_t>(parameter);
+void RunWriter::moments(int64_t output, double& mean, double& sd) const {
+  const auto j = static_cast<size_t>(output);
   const double origin = chains_[0]->first[j];
   double n = 0, sum = 0, square = 0;
   for (const auto& chain : chains_) {
@@ -191,68 +260,78 @@ void RunWriter::moments(int64_t parameter, double& mean, double& sd) const {
   sd = std::sqrt(std::max(0.0, (square - sum * sum / n) / (n - 1)));
 }
 
-Tensor RunWriter::column(int64_t parameter) const {
-  const int64_t draws = options_.draws, kept = diagnosed_, chains = options_.chains;
-  auto path = [&](const char* name, int64_t c) { return fmt::format("{}/{}-{}", scratch_, name, c + 1); };
-  // The first reading closes the scratch files.
-  for (const auto& chain : chains_) {
-    for (auto* file : {&chain->x, &chain->lp, &chain->accept, &chain->weight}) {
-      if (*file) (*file)->commit();
-      file->reset();
-    }
+Tensor RunWriter::column(int64_t output) const {
+  const int64_t all = draws(), kept = diagnosed(), chains = request_.options.chains;
+  if (cache_draws_ != all) {
+    for (const auto& chain : chains_) chain->kept.flush();
+    cache_draws_ = all;
+    cache_begin_ = -1;
   }
-  if (parameter < 0) {
-    const char* name = parameter == -1 ? "lp" : (parameter == -2 ? "accept" : "weight");
+  auto path = [&](size_t kind, int64_t c) { return chains_[static_cast<size_t>(c)]->kept.files[kind]->path(); };
+  if (output < 0) {
     Tensor out = at::empty({chains, kept}, at::kDouble);
-    for (int64_t c = 0; c < chains; ++c) read_columns(path(name, c), draws, kept, 1, 0, 1, out[c].data_ptr<double>());
+    for (int64_t c = 0; c < chains; ++c)
+      read_columns(path(static_cast<size_t>(-output), c), all, kept, 1, 0, 1, out[c].data_ptr<double>());
     return out;
   }
   const auto width = static_cast<int64_t>(names_.size());
   const int64_t group = std::clamp<int64_t>(kColumnMemory / (8 * chains * kept), 1, width);
-  const int64_t begin = parameter / group * group, count = std::min(group, width - begin);
+  const int64_t begin = output / group * group, count = std::min(group, width - begin);
   if (cache_begin_ != begin) {
     cache_ = at::empty({chains, count, kept}, at::kDouble);
     for (int64_t c = 0; c < chains; ++c)
-      read_columns(path("x", c), draws, kept, width, begin, count, cache_[c].data_ptr<double>());
+      read_columns(path(0, c), all, kept, width, begin, count, cache_[c].data_ptr<double>());
     cache_begin_ = begin;
   }
-  return cache_.select(1, parameter - begin).contiguous();
+  return cache_.select(1, output - begin).contiguous();
 }
 
-void RunWriter::finish(const SampleReport& report, const RunSummary& summary) {
-  column(-1);  // closes the scratch files
+void RunWriter::finish(const SampleReport& report, const RunSummary& summary,
+                       const std::map<std::string, Tensor>& state) {
   cache_ = Tensor();
-  const int64_t draws = options_.draws, chains = options_.chains;
-  auto parts = [&](const char* name) {
-    std::vector<std::string> files;
-    for (int64_t c = 0; c < chains; ++c) files.push_back(fmt::format("{}/{}-{}", scratch_, name, c + 1));
-    return files;
-  };
-  write_npz(scratch_ + "/draws.npz", {{"draws", {chains, draws, static_cast<int64_t>(names_.size())}, parts("x")},
-                                      {"lp", {chains, draws}, parts("lp")},
-                                      {"accept_stat", {chains, draws}, parts("accept")},
-                                      {"log_weight", {chains, draws}, parts("weight")}});
-  for (size_t c = 0; c < chains_.size(); ++c) {
-    const double seconds = report.chains[c].seconds;
-    chains_[c]->csv.write(
-        fmt::format("# \n#  Elapsed Time: 0 seconds (Warm-up)\n#                {:.6g} seconds (Sampling)\n"
-                    "#                {:.6g} seconds (Total)\n# \n",
-                    seconds, seconds));
-    chains_[c]->csv.commit();
+  cache_begin_ = -1;
+  const int64_t chains = request_.options.chains, width = static_cast<int64_t>(names_.size());
+  SampleOptions options = request_.options;
+  options.draws = draws();
+  std::vector<NpzArray> arrays;
+  for (const bool warmup : {false, true}) {
+    auto numbers = [&](int64_t c) -> Numbers& {
+      auto& chain = *chains_[static_cast<size_t>(c)];
+      return warmup ? chain.warmup : chain.kept;
+    };
+    if (warmup && numbers(0).count == 0) continue;
+    for (size_t k = 0; k < 4; ++k) {
+      NpzArray array{fmt::format("{}{}", warmup ? "warmup_" : "", kKinds[k]), {chains, numbers(0).count}, {}};
+      if (k == 0) array.shape.push_back(width);
+      for (int64_t c = 0; c < chains; ++c) {
+        numbers(c).flush();
+        array.parts.push_back(numbers(c).files[k]->path());
+      }
+      arrays.push_back(std::move(array));
+    }
   }
+  write_npz(scratch_ + "/draws.npz", arrays);
+  for (size_t c = 0; c < chains_.size(); ++c)
+    chains_[c]->csv.finish(target_.name(), options, static_cast<int>(c), names_, report.chains[c].seconds);
   json full = summary;
-  full["options"] = options_;
+  full["options"] = options;
+  SampleRequest done = request_;
+  done.options = options;
+  full["request"] = done;
   write_file(scratch_ + "/summary.json", full.dump(2) + "\n");
+  write_tensors(scratch_ + "/sampler.pt", state);
   // Chains of an earlier, larger run would no longer belong to this summary.
   for (int64_t c = chains; fs::exists(fmt::format("{}/chain-{}.csv", folder_, c + 1)); ++c)
     fs::remove(fmt::format("{}/chain-{}.csv", folder_, c + 1));
-  std::vector<std::string> files = {"draws.npz", "summary.json"};
+  std::vector<std::string> files = {"draws.npz", "sampler.pt"};
   for (int64_t c = 0; c < chains; ++c) files.push_back(fmt::format("chain-{}.csv", c + 1));
+  files.push_back("summary.json");
   for (const auto& file : files) {
     std::error_code error;
     fs::rename(scratch_ + "/" + file, folder_ + "/" + file, error);
     if (error) throw DataError(fmt::format("{}/{}: cannot be written: {}", folder_, file, error.message()));
   }
+  keep_scratch_ = false;
 }
 
 }  // namespace hastings

@@ -14,6 +14,16 @@ class Adam {
   // `rates`: a factor on the learning rate for each parameter; 0 keeps it fixed.
   explicit Adam(std::vector<double> rates) : rates_(std::move(rates)), first_(rates_.size()), second_(rates_.size()) {}
 
+  // Its memory, to store and to take up again.
+  std::vector<double> first() const { return first_; }
+  std::vector<double> second() const { return second_; }
+  int64_t steps() const { return steps_; }
+  void restore(std::vector<double> first, std::vector<double> second, int64_t steps) {
+    first_ = std::move(first);
+    second_ = std::move(second);
+    steps_ = steps;
+  }
+
   void forget() {
     std::fill(first_.begin(), first_.end(), 0.0);
     std::fill(second_.begin(), second_.end(), 0.0);

@@ -38,7 +38,7 @@ Tensor direction(const Tensor& gradient, const std::deque<Pair>& memory) {
 Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations) {
   constexpr size_t kMemory = 10;
   Tensor x = from.clone();
-  Gradient here = log_prob_and_gradient(target, x);
+  Gradient here = target.with_gradient(x);
   Tensor f = (-here.log_prob).unsqueeze(1), g = -here.gradient;  // minimised
   std::deque<Pair> memory;
   int quiet = 0;  // iterations in a row in which no row gained anything
@@ -54,7 +54,7 @@ Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations) {
     Tensor best_x = x, best_f = f, best_g = g;
     for (int halving = 0; halving < 25 && !done.all().item<bool>(); ++halving) {
       const Tensor trial = x + step * p;
-      const Gradient there = log_prob_and_gradient(target, trial);
+      const Gradient there = target.with_gradient(trial);
       const Tensor trial_f = (-there.log_prob).unsqueeze(1);
       const Tensor good = at::logical_and(
           at::logical_not(done), at::logical_and(at::isfinite(trial_f), at::le(trial_f, f + 1e-4 * step * slope)));

@@ -6,10 +6,12 @@
 #include "hastings/core/moments.h"
 #include "hastings/core/parallel.h"
 #include "hastings/learn/learner.h"
+#include "state.h"
 
 namespace hastings {
 namespace {
 
+constexpr double kNearlyGaussian = 0.75;  // acceptance of a single Gaussian
 constexpr double kRounding = 0.02;  // largest error of a log weight by rounding; beyond it the flow turns to double
 
 // The layers two flows have in common, by kind: "flow.3.affine.shift" -> "affine.shift".
@@ -42,6 +44,83 @@ void append(LearnResult& all, LearnResult more) {
   all.stopped = more.stopped;
 }
 
+void put_start(State& state, const Start& start) {
+  put(state, "start.method", start.method);
+  state["start.shift"] = start.whitening.shift;
+  state["start.factor"] = start.whitening.factor;
+  state["start.weights"] = start.base.log_weights;
+  state["start.means"] = start.base.means;
+  state["start.factors"] = start.base.factors;
+  put(state, "start.numbers", std::vector<double>{start.acceptance, static_cast<double>(start.modes)});
+  put(state, "start.history", start.history);
+}
+
+Start get_start(const State& state) {
+  Start start;
+  start.method = get_text(state, "start.method");
+  start.whitening = {in_state(state, "start.shift"), in_state(state, "start.factor")};
+  start.base = {in_state(state, "start.weights"), in_state(state, "start.means"), in_state(state, "start.factors")};
+  const auto numbers = get_doubles(state, "start.numbers");
+  start.acceptance = numbers.at(0);
+  start.modes = static_cast<int64_t>(numbers.at(1));
+  start.history = get_history(state, "start.history");
+  start.population = {in_state(state, "buffer.x").clone(), in_state(state, "buffer.log_prob").clone()};
+  return start;
+}
+
+void put_result(State& state, const LearnResult& r) {
+  put(state, "first.history", r.history);
+  put(state, "first.numbers", std::vector<double>{r.acceptance, r.acceptance_bound, r.seconds});
+  put(state, "first.counts", std::vector<int64_t>{r.iterations, r.skipped, r.non_finite});
+  put(state, "first.stopped", r.stopped);
+}
+
+LearnResult get_result(const State& state) {
+  LearnResult r;
+  r.history = get_history(state, "first.history");
+  const auto numbers = get_doubles(state, "first.numbers");
+  r.acceptance = numbers.at(0);
+  r.acceptance_bound = numbers.at(1);
+  r.seconds = numbers.at(2);
+  const auto counts = get_integers(state, "first.counts");
+  r.iterations = counts.at(0);
+  r.skipped = counts.at(1);
+  r.non_finite = counts.at(2);
+  r.stopped = get_text(state, "first.stopped");
+  return r;
+}
+
+// Adds to a state of learning what came before it: the start, and the result of the bend that grew couplings.
+class WholeStore final : public LearnStore {
+ public:
+  WholeStore(LearnStore& store, const Start& start, double started, std::string family, const LearnResult* first,
+             State stored)
+      : store_(store),
+        start_(start),
+        started_(started),
+        family_(std::move(family)),
+        first_(first),
+        stored_(std::move(stored)) {}
+  bool due() override { return store_.due(); }
+  State load() override { return stored_; }
+  void save(const State& learning) override {
+    State state = learning;
+    put_start(state, start_);
+    put(state, "started", std::vector<double>{started_});
+    put(state, "family", family_);
+    if (first_) put_result(state, *first_);
+    store_.save(state);
+  }
+
+ private:
+  LearnStore& store_;
+  const Start& start_;
+  double started_;
+  std::string family_;  // of the flow that learning began with
+  const LearnResult* first_;
+  State stored_;
+};
+
 }  // namespace
 
 void FitOptions::validate() const {
@@ -64,21 +143,34 @@ double rounding_error(const Target& target, const FlowSpec& spec, const Proposal
   return std::max(largest(weights), largest(flow.log_prob(rough.x) - rough.log_q));
 }
 
-Fit fit(const Target& target, const FitOptions& options, Observer& observer) {
+Fit fit(const Target& target, const FitOptions& options, Observer& observer, LearnStore* store) {
   options.validate();
   const auto begin = std::chrono::steady_clock::now();
   const SingleThreaded single;
   StartOptions start_options = options.start;
   if (options.flow.family == "realnvp") start_options.mixture = false;  // the paper's base is a Gaussian
-  Start start = find_start(target, start_options, observer);
-  const double started = seconds_since(begin);
+  const State stored = store ? store->load() : State();
+  const bool resumed = !stored.empty(), grown_before = stored.count("first.counts") > 0;
+  Start start = resumed ? get_start(stored) : find_start(target, start_options, observer);
+  const double started = resumed ? get_doubles(stored, "started").at(0) : seconds_since(begin);
   Fit out;
-  out.flow = options.flow.resolved(target.dim());
-  out.flow.base_components = start.base.components();
-  out.learn = options.learn.resolved(out.flow.family);
-  // The simplest proposal that does it: a start that is already as good as asked for needs no flow.
   const bool automatic = options.flow.family == "auto";
-  const bool enough = automatic && start.acceptance >= std::max(out.learn.target_acceptance, 0.99);
+  auto choose = [&](const std::string& family) {
+    FlowSpec spec = options.flow;
+    spec.family = family;
+    out.flow = spec.resolved(target.dim());
+    out.flow.base_components = start.base.components();
+    out.learn = options.learn.resolved(out.flow.family);
+  };
+  choose(options.flow.family);
+  const std::string full = out.flow.family == "bend" ? "coupling" : out.flow.family;  // what a bend grows into
+  // The simplest proposal that does it. A posterior close to a Gaussian needs no splines, whatever its dimension; a
+  // start that is already as good as asked for needs no flow.
+  const bool nearly = automatic && out.flow.family == "spline" && out.flow.base_components == 1 && target.dim() > 1 &&
+                      start.acceptance >= kNearlyGaussian;
+  if (resumed ? get_text(stored, "family") == "bend" : nearly) choose("bend");
+  const std::string family = out.flow.family;
+  const bool enough = automatic && !resumed && start.acceptance >= std::max(out.learn.target_acceptance, 0.99);
   if (enough) out.flow.family = "gaussian";
   auto build = [&] { return make_flow_proposal(out.flow, start.whitening, start.base, options.start.seed); };
   std::unique_ptr<FlowProposal> flow = build();
@@ -88,21 +180,28 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer) {
     learning.acceptance = start.acceptance;
     learning.stopped = "target-acceptance";
   } else {
-    if (out.flow.shapes(target.dim()) && out.flow.base_components == 1 && start.method != "none")
-      start.acceptance = shape_start(target, start.whitening, *flow, buffer, options.start.seed);
-    learning = learn(target, *flow, buffer, out.learn, observer);
+    auto learned = [&](const LearnOptions& how, const LearnResult* first, const State& from) {
+      if (!store) return learn(target, *flow, buffer, how, observer);
+      WholeStore whole(*store, start, started, family, first, from);
+      return learn(target, *flow, buffer, how, observer, &whole);
+    };
+    if (grown_before) {
+      learning = get_result(stored);
+    } else {
+      if (!resumed && out.flow.shapes(target.dim()) && out.flow.base_components == 1 && start.method != "none")
+        start.acceptance = shape_start(target, start.whitening, *flow, buffer, options.start.seed);
+      learning = learned(out.learn, nullptr, stored);
+    }
     if (automatic && out.flow.family == "bend" && learning.acceptance < kGrow && learning.stopped != "max-seconds") {
-      out.flow.family = "coupling";
-      out.flow.couplings = 0;
-      out.flow = out.flow.resolved(target.dim());
-      out.learn = options.learn.resolved(out.flow.family);
+      choose(full);
       auto grown = build();
       copy_common(*flow, *grown);
       flow = std::move(grown);
       LearnOptions rest = out.learn;
       rest.max_iterations = std::max<int64_t>(0, rest.max_iterations - learning.iterations);
       if (rest.max_seconds > 0) rest.max_seconds = std::max(1e-3, rest.max_seconds - learning.seconds);
-      append(learning, learn(target, *flow, buffer, rest, observer));
+      const LearnResult first = learning;
+      append(learning, learned(rest, &first, grown_before ? stored : State()));
     }
   }
   for (auto& row : learning.history) row.seconds += started;  // one clock for the whole
@@ -124,7 +223,7 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer) {
   out.start_method = start.method;
   out.start_acceptance = start.acceptance;
   out.modes = start.modes;
-  out.seconds = seconds_since(begin);
+  out.seconds = resumed ? started + learning.seconds : seconds_since(begin);
   return out;
 }
 

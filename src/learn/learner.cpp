@@ -11,6 +11,7 @@
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
+#include "state.h"
 
 namespace hastings {
 namespace {
@@ -77,7 +78,7 @@ class Step {
     parallel_tasks(count, threads_, [&](int64_t s) {
       Shard& shard = shards_[static_cast<size_t>(s)];
       shard.draws = proposal_.draw(rows(noise, s), *shard.pass);
-      shard.target = log_prob_and_gradient(target_, shard.draws.x);
+      shard.target = target_.with_gradient(shard.draws.x);
       shard.candidate = shard.target.log_prob - shard.draws.log_q;
       shard.state = rows(state_log_prob, s) - proposal_.score(rows(state_x, s), *shard.pass);
     });
@@ -111,6 +112,24 @@ class Step {
     values_ = average_ = best_;
     proposal_.set_parameters(values_);
     adam_.forget();
+  }
+
+  void save(State& state) const {
+    put(state, "step.values", values_);
+    put(state, "step.average", average_);
+    put(state, "step.best", best_);
+    put(state, "adam.first", adam_.first());
+    put(state, "adam.second", adam_.second());
+    put(state, "adam.steps", std::vector<int64_t>{adam_.steps()});
+  }
+  void load(const State& state) {
+    values_ = get_doubles(state, "step.values");
+    average_ = get_doubles(state, "step.average");
+    best_ = get_doubles(state, "step.best");
+    if (values_.size() != gradient_.size()) throw DataError("the stored state of learning is of another flow");
+    adam_.restore(get_doubles(state, "adam.first"), get_doubles(state, "adam.second"),
+                  get_integers(state, "adam.steps").at(0));
+    proposal_.set_parameters(values_);
   }
 
   // Acceptance and divergence of the averaged proposal against the buffer's points.
@@ -220,6 +239,24 @@ class Schedule {
     if (waited_ >= options_.patience) lower_rate();
   }
 
+  void save(State& state) const {
+    put(state, "schedule.numbers", std::vector<double>{rate_, best_, best_loss_});
+    put(state, "schedule.counts",
+        std::vector<int64_t>{static_cast<int64_t>(objective_), waited_, reductions_, since_, finished_});
+  }
+  void load(const State& state) {
+    const auto numbers = get_doubles(state, "schedule.numbers");
+    rate_ = numbers.at(0);
+    best_ = numbers.at(1);
+    best_loss_ = numbers.at(2);
+    const auto counts = get_integers(state, "schedule.counts");
+    objective_ = static_cast<Objective>(counts.at(0));
+    waited_ = counts.at(1);
+    reductions_ = counts.at(2);
+    since_ = counts.at(3);
+    finished_ = counts.at(4) != 0;
+  }
+
   void lower_rate() {
     waited_ = 0;
     finished_ = reductions_ == options_.reductions;
@@ -269,16 +306,23 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
 }
 
 LearnResult learn(const Target& target, FlowProposal& proposal, Population& buffer, const LearnOptions& given,
-                  Observer& observer) {
+                  Observer& observer, LearnStore* store) {
   given.validate();
   const LearnOptions options = given.resolved("");
   const auto begin = std::chrono::steady_clock::now();
+  double before = 0;  // seconds of an earlier process
+  auto elapsed = [&] { return before + seconds_since(begin); };
   const int64_t size = buffer.x.size(0), batch = std::min(options.batch, size);
   Stream noise(options.seed, 0, Purpose::kProposal), uniforms(options.seed, 0, Purpose::kAccept);
   Stream rows(options.seed, 0, Purpose::kBatch), judge_noise(options.seed, 1, Purpose::kProposal);
   LearnResult result;
   Step step(target, proposal, options, batch);
   Tensor order = rows.permutation(size);
+  const State stored = store ? store->load() : State();
+  if (!stored.empty()) {  // the buffer's points belong to the first judgement too
+    buffer.x.copy_(in_state(stored, "buffer.x"));
+    buffer.log_prob.copy_(in_state(stored, "buffer.log_prob"));
+  }
   const auto start = step.judge(buffer, judge_noise);  // what learning has to beat
   const ObjectiveValue& first = start.value;
   double last_lag = start.lag_one;
@@ -294,10 +338,45 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   const bool vi = parse_objective(options.objective) == Objective::kVi;
   double loss = 0, best_loss = std::numeric_limits<double>::infinity();
   result.stopped = "max-iterations";
-  if (!vi && good(start)) {  // nothing to learn
+  if (stored.empty() && !vi && good(start)) {  // nothing to learn
     result.stopped = "target-acceptance";
     result.seconds = seconds_since(begin);
     return result;
+  }
+  const std::vector<Stream*> streams = {&noise, &uniforms, &rows, &judge_noise};
+  auto save = [&] {
+    State state;
+    step.save(state);
+    schedule.save(state);
+    state["buffer.x"] = buffer.x;
+    state["buffer.log_prob"] = buffer.log_prob;
+    state["order"] = order;
+    std::vector<int64_t> counts = {at_row, skipped_in_row, result.iterations, result.skipped, result.non_finite};
+    for (const Stream* stream : streams) counts.push_back(static_cast<int64_t>(stream->position()));
+    put(state, "learn.counts", counts);
+    put(state, "learn.numbers",
+        std::vector<double>{best_loss, last_lag, result.acceptance, result.acceptance_bound, elapsed()});
+    put(state, "learn.history", result.history);
+    store->save(state);
+  };
+  if (!stored.empty()) {
+    step.load(stored);
+    schedule.load(stored);
+    order = in_state(stored, "order").clone();
+    const auto counts = get_integers(stored, "learn.counts");
+    at_row = counts.at(0);
+    skipped_in_row = counts.at(1);
+    result.iterations = counts.at(2);
+    result.skipped = counts.at(3);
+    result.non_finite = counts.at(4);
+    for (size_t i = 0; i < streams.size(); ++i) streams[i]->seek(static_cast<uint64_t>(counts.at(5 + i)));
+    const auto numbers = get_doubles(stored, "learn.numbers");
+    best_loss = numbers.at(0);
+    last_lag = numbers.at(1);
+    result.acceptance = numbers.at(2);
+    result.acceptance_bound = numbers.at(3);
+    before = numbers.at(4);
+    result.history = get_history(stored, "learn.history");
   }
   while (result.iterations < options.max_iterations) {
     if (observer.should_stop()) throw Interrupted("stopped while learning");
@@ -330,7 +409,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
       loss += out.value.loss;
       ++in_window;
     }
-    const bool out_of_time = options.max_seconds > 0 && seconds_since(begin) > options.max_seconds;
+    const bool out_of_time = options.max_seconds > 0 && elapsed() > options.max_seconds;
     if (in_window < options.window && !out_of_time && result.iterations < options.max_iterations) continue;
     const auto count = static_cast<double>(std::max<int64_t>(in_window, 1));
     LearnProgress row;
@@ -351,7 +430,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
       result.acceptance_bound = row.acceptance_bound;
     }
     row.learning_rate = schedule.rate();
-    row.seconds = seconds_since(begin);
+    row.seconds = elapsed();
     row.max_seconds = options.max_seconds;
     result.history.push_back(row);
     observer.on_learn(row);
@@ -369,9 +448,10 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     if (good(judged)) result.stopped = "target-acceptance";
     if (schedule.finished()) result.stopped = "converged";
     if (result.stopped != "max-iterations") break;
+    if (store && store->due()) save();
   }
   step.use_best();
-  result.seconds = seconds_since(begin);
+  result.seconds = elapsed();
   return result;
 }
 

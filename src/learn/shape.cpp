@@ -41,7 +41,7 @@ Tensor third_derivatives(const Target& target, const Whitening& whitening) {
         const int64_t rows = std::min(kChunk, d * d - begin);
         const Tensor z = sign * a.narrow(0, begin, rows) + other * b.narrow(0, begin, rows);
         const Tensor x = at::addmm(whitening.shift, z, whitening.factor.t());
-        const Tensor g = at::matmul(log_prob_and_gradient(target, x).gradient, whitening.factor);
+        const Tensor g = at::matmul(target.with_gradient(x).gradient, whitening.factor);
         sum.narrow(0, begin, rows).add_(g, sign * other);
       }
     }

@@ -32,7 +32,7 @@ Tensor curvature(const Target& target, const Tensor& at_points) {
   const Tensor step = 1e-5 * at_points.abs().clamp_min(1.0);  // [n, d]
   const Tensor moves = at::diag_embed(step);                  // [n, d, d]
   const Tensor points = at::cat({at_points.unsqueeze(1) + moves, at_points.unsqueeze(1) - moves}, 1).reshape({-1, d});
-  const Tensor g = log_prob_and_gradient(target, points).gradient.view({n, 2 * d, d});
+  const Tensor g = target.with_gradient(points).gradient.view({n, 2 * d, d});
   const Tensor h = -(g.narrow(1, 0, d) - g.narrow(1, d, d)) / (2 * step.unsqueeze(2));
   return 0.5 * (h + h.transpose(1, 2));
 }

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "hastings/core/error.h"
-#include "hastings/io/files.h"
+#include "hastings/core/files.h"
 
 namespace hastings {
 namespace {

@@ -11,10 +11,9 @@
 #include <sstream>
 
 #include "hastings/core/error.h"
+#include "hastings/core/files.h"
 #include "hastings/diagnose/ess.h"
 #include "hastings/diagnose/meeting.h"
-#include "hastings/io/files.h"
-#include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/report/figure.h"
 
@@ -27,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr size_t kShown = 6;  // parameters with plots of their own
 constexpr int64_t kTracePoints = 1000;
 constexpr int64_t kPairPoints = 2000;
-constexpr uintmax_t kLargest = uintmax_t{2} << 30;  // bytes of draws that are read
+constexpr int64_t kMostDraws = int64_t{1} << 20;  // of all chains, in the pictures
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -262,10 +261,13 @@ const char* kStyle =
 
 std::string write_report(const std::string& folder, const Target& target, const Proposal& proposal) {
   const json summary = load_summary(folder), config = json::parse(read_file(folder + "/config.json"));
-  const std::string archive = folder + "/draws.npz";
-  if (fs::file_size(archive) > kLargest)
-    throw ConfigError(fmt::format("{}: more than 2 GiB of draws; sample with --thin for a report", archive));
-  const Tensor draws = read_npz(archive).at("draws");  // [chains, draws, dim]
+  const StoredDraws stored(folder);
+  const int64_t most = std::max<int64_t>(1000, kMostDraws / stored.chains()), used = std::min(stored.draws(), most);
+  auto output = [&](int64_t i) {  // [chains, used]
+    std::vector<Tensor> chains;
+    for (int64_t c = 0; c < stored.chains(); ++c) chains.push_back(stored.read("draws", c, 0, used).select(1, i));
+    return at::stack(chains).contiguous();
+  };
 
   // Plots of the parameters with the least effective draws: if these are well, all are.
   std::vector<size_t> order(summary["parameters"].size());
@@ -280,8 +282,7 @@ std::string write_report(const std::string& folder, const Target& target, const 
     std::sort(order.begin(), order.end());
   }
   std::vector<Shown> shown;
-  for (const size_t i : order)
-    shown.push_back({summary["parameters"][i]["name"], draws.select(2, static_cast<int64_t>(i)).contiguous()});
+  for (const size_t i : order) shown.push_back({summary["parameters"][i]["name"], output(static_cast<int64_t>(i))});
 
   const bool good = summary["good"];
   std::string html = fmt::format(
@@ -319,6 +320,8 @@ std::string write_report(const std::string& folder, const Target& target, const 
                         note.empty() ? "" : "<p><small>" + note + "</small></p>", id, title,
                         base64(read_file(plots + "/" + id + ".png")));
   };
+  if (used < stored.draws())
+    html += fmt::format("<p><small>The pictures show the first {} draws of each chain.</small></p>\n", used);
   const std::string which = summary["parameters"].size() > kShown
                                 ? fmt::format("The {} parameters with the least effective draws.", kShown)
                                 : "";
@@ -326,8 +329,9 @@ std::string write_report(const std::string& folder, const Target& target, const 
   section("rank", "Ranks of the draws by chain", "Flat, up to noise, where the chains agree.", ranks(shown));
   section("autocorrelation", "Autocorrelation", "", autocorrelations(shown));
   section("pairs", "Pairs", "", pairs(shown));
-  if (target.dim() == 2)
-    section("levels", "Target and learned proposal", "Each relative to its maximum.", levels(target, proposal, draws));
+  if (target.dim() == 2 && target.output_names() == target.parameter_names())
+    section("levels", "Target and learned proposal", "Each relative to its maximum.",
+            levels(target, proposal, at::stack({output(0), output(1)}, -1)));
   section("learning", "Learning", "", learning(read_file(folder + "/history.csv")));
   if (!summary["mixing_steps"].is_null()) {
     MeetingOptions options;

@@ -76,7 +76,8 @@ class LogLikelihood : public Function<LogLikelihood> {
 
 class Logistic final : public Target {
  public:
-  Logistic(std::string name, const LabelledTable& table) : name_(std::move(name)), names_(table.names) {
+  Logistic(std::string name, const LabelledTable& table)
+      : name_(std::move(name)), names_(table.names), labels_(table.labels) {
     const int64_t n = table.features.size(0);
     const Tensor design = at::cat({standardised(table.features), at::ones({n, 1}, at::kDouble)}, 1);
     signed_rows_ = (design * (2 * table.labels - 1).unsqueeze(1)).contiguous();
@@ -96,10 +97,12 @@ class Logistic final : public Target {
     names.push_back("bias");
     return names;
   }
+  std::map<std::string, Tensor> observed_data() const override { return {{"y", labels_}}; }
 
  private:
   std::string name_;
   std::vector<std::string> names_;
+  Tensor labels_;
   Tensor signed_rows_, signed_t_;  // [rows, dim], [dim, rows]
   double log_prior_;
 };

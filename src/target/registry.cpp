@@ -10,10 +10,13 @@
 
 #include "hastings/core/error.h"
 #include "hastings/target/logistic.h"
+#include "hastings/target/user.h"
 #include "hastings/target/zoo.h"
 
 namespace hastings {
 namespace {
+
+constexpr std::string_view kDataMark = " data=";
 
 struct Entry {
   const char* name;
@@ -43,6 +46,18 @@ const std::vector<Entry>& entries() {
   return all;
 }
 
+// Densities that users bring.
+const std::vector<TargetInfo>& forms() {
+  static const std::vector<TargetInfo> all = {
+      {"script:FILE", "your density: TorchScript source, def log_prob(x: Tensor) -> Tensor, with a JSON beside it"},
+      {"module:FILE.pt", "your density: a saved TorchScript module with log_prob or forward"},
+      {"stan:MODEL.stan", "a Stan program; --data FILE.json"},
+      {"stan:MODEL.so", "a model that BridgeStan built; --data FILE.json"},
+      {"plugin:FILE.so", "your density: a shared object with the two functions of hastings/plugin.h"},
+  };
+  return all;
+}
+
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -60,6 +75,7 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 
 [[noreturn]] void unknown(const std::string& name) {
   std::vector<std::string> names = {"logistic:FILE"};
+  for (const auto& form : forms()) names.push_back(form.name);
   for (const auto& entry : entries()) names.push_back(entry.name);
   std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
     return edit_distance(name, a.substr(0, a.find(':'))) < edit_distance(name, b.substr(0, b.find(':')));
@@ -86,13 +102,29 @@ std::vector<TargetInfo> list_targets() {
   list.push_back(
       {"logistic:FILE", "Bayesian logistic regression; CSV, white-space or libsvm file, label last (libsvm: first)"});
   list.push_back({"logistic:simulated", "5-d, the same on 200 simulated observations"});
+  list.insert(list.end(), forms().begin(), forms().end());
   return list;
 }
 
-std::unique_ptr<Target> find_target(const std::string& spec) {
+std::unique_ptr<Target> find_target(const std::string& spec, const TargetOptions& options) {
   const auto colon = spec.find(':');
   const std::string name = spec.substr(0, colon);
   const std::string argument = colon == std::string::npos ? "" : spec.substr(colon + 1);
+  if (name == "stan") {
+    const auto data = argument.find(kDataMark);
+    const std::string file = argument.substr(0, data);
+    if (file.empty()) throw ConfigError("target stan needs a file: stan:MODEL.stan or stan:MODEL.so");
+    StanOptions stan{data == std::string::npos ? "" : argument.substr(data + kDataMark.size()), options.stan_toolchain,
+                     options.tell};
+    return make_stan_target(file, stan);
+  }
+  if (argument.find(kDataMark) != std::string::npos) throw ConfigError("--data belongs to stan: targets alone");
+  if (name == "script" || name == "module" || name == "plugin") {
+    if (argument.empty()) throw ConfigError(fmt::format("target {} needs a file: {}:FILE", name, name));
+    return name == "script"   ? make_script_target(argument)
+           : name == "module" ? make_module_target(argument)
+                              : make_plugin_target(argument);
+  }
   if (name == "logistic") {
     if (argument.empty()) throw ConfigError("target logistic needs a file: logistic:FILE (or logistic:simulated)");
     return argument == "simulated" ? make_logistic_simulated() : make_logistic_from_file(argument);

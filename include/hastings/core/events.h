@@ -33,6 +33,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void on_learn(const LearnProgress&) {}
   virtual void on_sample(const SampleProgress&) {}
+  virtual void on_summary() {}  // all draws are there; what follows is their diagnosis
   virtual void on_warning(const std::string&) {}
   // Asked between steps; true ends the task with `Interrupted`.
   virtual bool should_stop() { return false; }

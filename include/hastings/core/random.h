@@ -23,6 +23,7 @@ enum class Purpose : uint32_t {
   kExact = 8,     // exact draws from a target
   kData = 9,      // simulated data sets
   kCouple = 10,   // coupled chains of the convergence certificate
+  kOutput = 11,   // generated quantities
 };
 
 class Stream {

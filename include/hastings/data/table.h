@@ -19,6 +19,12 @@ struct LabelledTable {
 // length, a label with other than two values, a constant column: a DataError naming file, line, column.
 LabelledTable read_labelled_table(const std::string& path);
 
+// A table of numbers, [rows, columns] double; a header is skipped.
+Tensor read_table(const std::string& path);
+
+// The column of that name in its header, [rows] double.
+Tensor read_column(const std::string& path, const std::string& name);
+
 // Columns minus their mean over their population standard deviation.
 Tensor standardised(const Tensor& features);
 

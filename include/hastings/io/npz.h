@@ -1,11 +1,9 @@
-// NumPy archives: arrays of doubles, written from files that may be larger than memory.
+// NumPy archives of doubles, written from files that may be larger than memory. (Reading: data/arrays.h.)
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <string>
 #include <vector>
-
-#include "hastings/core/tensor.h"
 
 namespace hastings {
 
@@ -18,8 +16,5 @@ struct NpzArray {
 
 // Whole or not there, like every file.
 void write_npz(const std::string& path, const std::vector<NpzArray>& arrays);
-
-// All arrays of doubles in an archive.
-std::map<std::string, Tensor> read_npz(const std::string& path);
 
 }  // namespace hastings

@@ -1,6 +1,7 @@
 // Algorithm 1 of the paper: learn an independent proposal by the acceptance rate of the chain it drives.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,20 @@ struct LearnResult {
   std::string stopped;  // why
 };
 
+// Where learning is stored from time to time, as tensors by name, and where it is taken up again: bit for bit as if it
+// had never stopped.
+class LearnStore {
+ public:
+  virtual ~LearnStore() = default;
+  virtual bool due() = 0;  // asked at the end of every window
+  virtual void save(const std::map<std::string, Tensor>& state) = 0;
+  virtual std::map<std::string, Tensor> load() = 0;  // empty: nothing stored
+};
+
 // The buffer of Algorithm 1 is a population of chains: every step some of them meet new candidates.
 // Improves `proposal` in place; the buffer's chains move with it.
 LearnResult learn(const Target& target, FlowProposal& proposal, Population& buffer, const LearnOptions& options,
-                  Observer& observer);
+                  Observer& observer, LearnStore* store = nullptr);
 
 // Start, build and learn in one: what `hastings fit` does. The proposal that comes back is frozen. With the family left
 // to `auto`, a bend that does not reach kGrow grows couplings and learns on.
@@ -71,6 +82,6 @@ struct Fit {
 // log_prob() at the draw against the draw's own log q.
 double rounding_error(const Target& target, const FlowSpec& spec, const Proposal& flow, uint64_t seed);
 
-Fit fit(const Target& target, const FitOptions& options, Observer& observer);
+Fit fit(const Target& target, const FitOptions& options, Observer& observer, LearnStore* store = nullptr);
 
 }  // namespace hastings

@@ -29,9 +29,9 @@ struct PlotLayer {
 
 struct Panel {
   std::string title, x_label, y_label;
-  std::vector<PlotLayer> layers;
+  std::vector<PlotLayer> layers = {};
   bool log_x = false, log_y = false, equal_axes = false;
-  std::optional<std::array<double, 2>> x_range, y_range;
+  std::optional<std::array<double, 2>> x_range = {}, y_range = {};
   std::string key = "top right";  // where the names of the layers stand
 };
 

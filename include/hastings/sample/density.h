@@ -15,7 +15,7 @@ inline Density density_of(const Target& target) {
       const at::NoGradGuard no_grad;
       return Evaluated{target.log_prob(x), {}};
     }
-    const Gradient g = log_prob_and_gradient(target, x);
+    const Gradient g = target.with_gradient(x);
     return Evaluated{g.log_prob, g.gradient};
   };
 }

@@ -2,11 +2,15 @@
 // draws are a function of (seed, chain) alone.
 #pragma once
 
+#include <algorithm>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "hastings/core/accept.h"
 #include "hastings/core/events.h"
+#include "hastings/kernel/local.h"
 #include "hastings/proposal/proposal.h"
 #include "hastings/target/target.h"
 
@@ -19,17 +23,20 @@ struct SampleOptions {
   int64_t thin = 1;      // keep every thin-th step
   uint64_t seed = 1;
   int threads = 0;                   // 0: all cores
-  std::string local_moves = "none";  // none | rw | mala | hmc | mixture
+  std::string local_moves = "none";  // none | rw | mala | hmc | mixture | auto
   double local_fraction = 0.2;       // share of steps that are local (mixture: weight of the random walk)
   double local_step = 0;             // in units of the target's spread; 0: the usual scaling with dimension
   int leapfrog_steps = 10;
   void validate() const;
+  // auto: HMC for half of the steps where the proposal was learned to accept too little for independent moves alone.
+  SampleOptions resolved(double learned_acceptance) const;
 };
 
-// A block of consecutive kept draws of one chain.
+// A block of consecutive draws of one chain: kept ones, or steps of the warm-up.
 struct DrawBlock {
   int chain = 0;
-  int64_t first = 0;   // index of the first draw among the kept ones
+  bool warmup = false;
+  int64_t first = 0;   // index of the first draw among the kept ones (of the warm-up: among its steps)
   Tensor x;            // [n, dim]
   Tensor log_prob;     // [n]
   Tensor log_weight;   // [n] log p - log q
@@ -43,7 +50,7 @@ class DrawSink {
   virtual void on_draws(const DrawBlock& block) = 0;
 };
 
-// Keeps everything in memory.
+// Keeps everything but the warm-up in memory.
 class MemorySink final : public DrawSink {
  public:
   MemorySink(int chains, int64_t draws, int64_t dim);
@@ -65,6 +72,44 @@ struct SampleReport {
   double seconds = 0;  // wall clock
 };
 
+// All chains, advanced together. How they are advanced, in which portions and by how many threads, does not change what
+// they draw; nor does storing the state and going on from it in another process.
+class Sampler {
+ public:
+  // Refers to target and proposal.
+  Sampler(const Target& target, const Proposal& proposal, const SampleOptions& options);
+  ~Sampler();
+
+  // Every chain goes on until it has kept `draws` draws. Warm-up comes first.
+  void advance_to(int64_t draws, DrawSink& sink, Observer& observer);
+  int64_t draws() const { return draws_; }  // kept so far, each chain
+  const SampleReport& report() const { return report_; }
+
+  std::map<std::string, Tensor> state() const;
+  void restore(const std::map<std::string, Tensor>& state);
+
+ private:
+  class Chain;
+  const Target& target_;
+  const Proposal& proposal_;
+  SampleOptions options_;
+  std::unique_ptr<LocalKernel> kernel_;
+  std::vector<std::unique_ptr<Chain>> chains_;
+  SampleReport report_;
+  int64_t draws_ = 0;
+};
+
+// Portions that take about half a second: between them a run can be stopped, stored and looked at.
+class Portions {
+ public:
+  int64_t next(int64_t done, int64_t wanted) const { return std::min(wanted, done + size_); }
+  void took(int64_t draws, double seconds);
+
+ private:
+  int64_t size_ = 256;
+};
+
+// To options.draws in one go; Interrupted when the observer asks.
 SampleReport sample(const Target& target, const Proposal& proposal, const SampleOptions& options, DrawSink& sink,
                     Observer& observer);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,11 @@ struct Regions {
   Tensor weights;  // [regions], sums to 1
 };
 
+struct Gradient {
+  Tensor log_prob;  // [batch]
+  Tensor gradient;  // [batch, dim]
+};
+
 class Target {
  public:
   virtual ~Target() = default;
@@ -32,11 +38,26 @@ class Target {
   virtual std::string name() const = 0;
   virtual int64_t dim() const = 0;
 
-  // [batch, dim] double -> [batch] double, differentiable. Non-finite values are allowed: such points
-  // are rejected and counted.
+  // [batch, dim] double -> [batch] double. Non-finite values are allowed: such points are rejected and counted. Calls
+  // may come from several threads at once.
   virtual Tensor log_prob(const Tensor& x) const = 0;
 
+  // Value and gradient, outside any graph: by automatic differentiation of log_prob, unless the target knows better.
+  virtual Gradient with_gradient(const Tensor& x) const;
+
   virtual std::vector<std::string> parameter_names() const;  // x.1, x.2, ...
+
+  // What a user gets to see of a draw: constrained parameters and quantities derived from them, [batch, outputs]. The
+  // coordinates, unless the target has constraints. Quantities that are random themselves take their randomness from
+  // the stream, row i from its position + i on, so that they do not depend on how draws come in batches.
+  virtual std::vector<std::string> output_names() const { return parameter_names(); }
+  virtual Tensor outputs(const Tensor& x, Stream&) const { return x; }
+
+  // Data that the density was observed with, by name: for those who check the model against them.
+  virtual std::map<std::string, Tensor> observed_data() const { return {}; }
+
+  // The first complaint of a density that could not be evaluated somewhere; empty if there was none.
+  virtual std::string complaint() const { return {}; }
 
   // The quantities the published effective sample sizes are taken of: [batch, dim] -> [batch, s]. The
   // coordinates, unless the literature uses another (the radius for ring5).
@@ -52,15 +73,9 @@ class Target {
   virtual double scale() const { return 1.0; }
 };
 
-struct Gradient {
-  Tensor log_prob;  // [batch]
-  Tensor gradient;  // [batch, dim]
-};
-
-// Value and gradient at x, outside any graph.
-Gradient log_prob_and_gradient(const Target& target, const Tensor& x);
-
-// Any callable (Tensor[batch, dim]) -> Tensor[batch] built from differentiable tensor operations.
-std::unique_ptr<Target> make_target(std::string name, int64_t dim, std::function<Tensor(const Tensor&)> log_prob);
+// Any callable (Tensor[batch, dim]) -> Tensor[batch]; without a gradient of its own it must be built from
+// differentiable tensor operations.
+std::unique_ptr<Target> make_target(std::string name, int64_t dim, std::function<Tensor(const Tensor&)> log_prob,
+                                    std::function<Gradient(const Tensor&)> with_gradient = nullptr);
 
 }  // namespace hastings

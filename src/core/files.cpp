@@ -1,4 +1,4 @@
-#include "hastings/io/files.h"
+#include "hastings/core/files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -38,6 +38,12 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(std::string_view bytes) {
   if (buffer_.size() + bytes.size() > kBuffer) flush();
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+void AtomicFile::overwrite_start(std::string_view bytes) {
+  flush();
+  if (::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    fail(path_, "cannot be written");
 }
 
 void AtomicFile::flush() {

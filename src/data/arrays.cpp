@@ -1,0 +1,153 @@
+#include "hastings/data/arrays.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "hastings/core/error.h"
+#include "hastings/data/table.h"
+
+namespace hastings {
+namespace {
+
+// Fills `size` bytes, or returns false.
+using Reader = std::function<bool(char* data, size_t size)>;
+
+[[noreturn]] void fail(const std::string& name, const std::string& what) {
+  throw DataError(fmt::format("{}: {}", name, what));
+}
+
+// The value behind 'key': in the header, a Python dictionary printed by NumPy.
+std::string field(const std::string& header, const std::string& key, const std::string& end) {
+  const auto at = header.find("'" + key + "':");
+  if (at == std::string::npos) return {};
+  const auto begin = header.find_first_not_of(' ', at + key.size() + 3);
+  return header.substr(begin, header.find_first_of(end, begin + 1) - begin);
+}
+
+std::vector<int64_t> parse_shape(const std::string& text) {
+  std::vector<int64_t> shape;
+  for (size_t at = 0; at < text.size();) {
+    if (std::isdigit(static_cast<unsigned char>(text[at]))) {
+      size_t used = 0;
+      shape.push_back(std::stoll(text.substr(at), &used));
+      at += used;
+    } else {
+      ++at;
+    }
+  }
+  return shape;
+}
+
+at::ScalarType scalar_type(const std::string& descr) {
+  static const std::map<std::string, at::ScalarType> types = {
+      {"<f8", at::kDouble}, {"<f4", at::kFloat}, {"<i8", at::kLong}, {"<i4", at::kInt},
+      {"<i2", at::kShort},  {"|i1", at::kChar},  {"|u1", at::kByte}, {"|b1", at::kBool},
+  };
+  const auto found = types.find(descr);
+  return found == types.end() ? at::ScalarType::Undefined : found->second;
+}
+
+std::vector<int64_t> reversed(int64_t n) {
+  std::vector<int64_t> order;
+  while (n > 0) order.push_back(--n);
+  return order;
+}
+
+Tensor parse_npy(const std::string& name, const Reader& read) {
+  char head[8];
+  if (!read(head, 8) || std::memcmp(head, "\x93NUMPY", 6) != 0) fail(name, "is not a NumPy array");
+  const size_t width = head[6] == 1 ? 2 : 4;  // of the header's length
+  unsigned char size[4] = {};
+  if (!read(reinterpret_cast<char*>(size), width)) fail(name, "ends in its header");
+  const size_t length = size[0] | size[1] << 8 | size[2] << 16 | static_cast<size_t>(size[3]) << 24;
+  if (length > 1 << 20) fail(name, "has a damaged header");
+  std::string header(length, ' ');
+  if (!read(header.data(), length)) fail(name, "ends in its header");
+  std::string descr = field(header, "descr", ",");
+  descr = descr.size() > 2 ? descr.substr(1, descr.size() - 2) : descr;
+  const auto type = scalar_type(descr);
+  if (type == at::ScalarType::Undefined) fail(name, fmt::format("has elements of type '{}', which is not read", descr));
+  std::vector<int64_t> shape = parse_shape(field(header, "shape", ")"));
+  const bool fortran = field(header, "fortran_order", ",") == "True";
+  if (fortran) std::reverse(shape.begin(), shape.end());
+  int64_t count = 1;
+  for (const int64_t n : shape) {
+    if (n < 0 || (n > 0 && count > (int64_t{1} << 40) / n)) fail(name, "has an impossible shape");
+    count *= n;
+  }
+  Tensor array = at::empty(shape, type);
+  if (!read(static_cast<char*>(array.data_ptr()), static_cast<size_t>(array.numel()) * array.element_size()))
+    fail(name, "ends before its data do");
+  if (fortran) array = array.permute(reversed(array.dim()));
+  return array.to(at::isFloatingType(type) ? at::kDouble : at::kLong).contiguous();
+}
+
+struct Discard {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+
+}  // namespace
+
+Tensor read_npy(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) fail(path, "cannot be opened");
+  return parse_npy(path, [&](char* data, size_t size) { return std::fread(data, 1, size, file.get()) == size; });
+}
+
+std::map<std::string, Tensor> read_npz(const std::string& path) {
+  int code = 0;
+  const std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (!archive) fail(path, "is not a readable npz archive");
+  std::map<std::string, Tensor> arrays;
+  const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
+  for (zip_int64_t e = 0; e < entries; ++e) {
+    std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(e), 0);
+    const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
+        zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(e), 0), zip_fclose);
+    if (!file) fail(path, fmt::format("'{}' cannot be read", name));
+    const Tensor array = parse_npy(path + ":" + name, [&](char* data, size_t size) {
+      while (size > 0) {
+        const zip_int64_t n = zip_fread(file.get(), data, size);
+        if (n <= 0) return false;
+        data += n;
+        size -= static_cast<size_t>(n);
+      }
+      return true;
+    });
+    if (name.size() > 4 && name.ends_with(".npy")) name.resize(name.size() - 4);
+    arrays[name] = array;
+  }
+  return arrays;
+}
+
+Tensor read_array(const std::string& spec) {
+  if (spec.ends_with(".npy")) return read_npy(spec);
+  const auto npz = spec.rfind(".npz");
+  if (npz != std::string::npos) {
+    const std::string path = spec.substr(0, npz + 4), name = spec.substr(std::min(spec.size(), npz + 5));
+    const auto arrays = read_npz(path);
+    if (name.empty() && arrays.size() == 1) return arrays.begin()->second;
+    const auto found = arrays.find(name);
+    if (found != arrays.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [key, value] : arrays) names.push_back(key);
+    fail(path, fmt::format("{}; it holds {}",
+                           name.empty() ? "name an array, as in FILE.npz:NAME" : fmt::format("has no array '{}'", name),
+                           fmt::join(names, ", ")));
+  }
+  const auto colon = spec.rfind(':');
+  if (colon != std::string::npos && colon > spec.rfind('/') + 1 && colon + 1 < spec.size())
+    return read_column(spec.substr(0, colon), spec.substr(colon + 1));
+  const Tensor table = read_table(spec);
+  return table.size(1) == 1 ? table.squeeze(1) : table;
+}
+
+}  // namespace hastings

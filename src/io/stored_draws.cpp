@@ -1,0 +1,96 @@
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hastings/core/error.h"
+#include "hastings/io/run_folder.h"
+
+namespace hastings {
+
+// The archive stays open; its arrays are stored, not compressed, so that ranges of them can be read.
+struct StoredDraws::Archive {
+  explicit Archive(const std::string& file) : path(file) {
+    int code = 0;
+    zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
+    if (!zip) throw DataError(fmt::format("{}: is not a readable npz archive", path));
+  }
+  ~Archive() { zip_discard(zip); }
+
+  struct Array {
+    std::vector<int64_t> shape;
+    int64_t data = 0;  // offset within the entry
+  };
+  // Shape and place of an array of doubles; false if there is none of that name.
+  bool find(const std::string& name, Array& out) const {
+    zip_file_t* file = zip_fopen(zip, (name + ".npy").c_str(), 0);
+    if (!file) return false;
+    const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> closer(file, zip_fclose);
+    unsigned char head[10];
+    auto bad = [&] { throw DataError(fmt::format("{}: '{}' is not an array of doubles", path, name)); };
+    if (zip_fread(file, head, 10) != 10 || std::memcmp(head, "\x93NUMPY\x01", 7) != 0) bad();
+    const int64_t length = head[8] | head[9] << 8;
+    std::string text(static_cast<size_t>(length), ' ');
+    if (zip_fread(file, text.data(), static_cast<zip_uint64_t>(length)) != length) bad();
+    const auto open = text.find('('), close = text.find(')');
+    if (text.find("'<f8'") == std::string::npos || open == std::string::npos || close == std::string::npos) bad();
+    for (size_t at = open + 1; at < close;) {
+      if (!std::isdigit(static_cast<unsigned char>(text[at]))) {
+        ++at;
+        continue;
+      }
+      size_t used = 0;
+      out.shape.push_back(std::stoll(text.substr(at), &used));
+      at += used;
+    }
+    out.data = 10 + length;
+    return true;
+  }
+
+  std::string path;
+  zip_t* zip = nullptr;
+};
+
+StoredDraws::StoredDraws(const std::string& folder) {
+  const nlohmann::json summary = load_summary(folder);
+  const std::string path = folder + "/draws.npz";
+  if (!std::filesystem::exists(path)) throw DataError(fmt::format("{}: is not there", path));
+  archive_ = std::make_unique<Archive>(path);
+  Archive::Array draws, warmup;
+  if (!archive_->find("draws", draws) || draws.shape.size() != 3)
+    throw DataError(fmt::format("{}: holds no draws", path));
+  chains_ = draws.shape[0];
+  draws_ = draws.shape[1];
+  if (archive_->find("warmup_draws", warmup)) warmup_ = warmup.shape.at(1);
+  for (const auto& p : summary.at("parameters")) names_.push_back(p.at("name"));
+  if (width() != draws.shape[2])
+    throw DataError(fmt::format("{}: has {} columns, summary.json {}", path, draws.shape[2], width()));
+}
+
+StoredDraws::~StoredDraws() = default;
+
+Tensor StoredDraws::read(const std::string& array, int64_t chain, int64_t first, int64_t count) const {
+  Archive::Array found;
+  if (!archive_->find(array, found)) throw DataError(fmt::format("{}: has no array '{}'", archive_->path, array));
+  const int64_t columns = found.shape.size() > 2 ? found.shape[2] : 1, rows = found.shape.at(1);
+  auto bad = [&] { throw DataError(fmt::format("{}: '{}' cannot be read", archive_->path, array)); };
+  if (chain < 0 || chain >= found.shape[0] || first < 0 || count < 0 || first + count > rows) bad();
+  zip_file_t* file = zip_fopen(archive_->zip, (array + ".npy").c_str(), 0);
+  if (!file) bad();
+  const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> closer(file, zip_fclose);
+  if (zip_fseek(file, found.data + (chain * rows + first) * columns * 8, SEEK_SET) != 0) bad();
+  Tensor out = at::empty({count, columns}, at::kDouble);
+  auto* to = reinterpret_cast<char*>(out.data_ptr<double>());
+  for (int64_t left = out.numel() * 8; left > 0;) {
+    const zip_int64_t n = zip_fread(file, to, static_cast<zip_uint64_t>(left));
+    if (n <= 0) bad();
+    to += n;
+    left -= n;
+  }
+  return out;
+}
+
+}  // namespace hastings

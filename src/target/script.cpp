@@ -1,0 +1,311 @@
+// TorchScript densities: source compiled in the process, or saved modules.
+#include <ATen/ATen.h>
+#include <ATen/core/function.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/frontend/parser.h>
+#include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "checked.h"
+#include "hastings/core/error.h"
+#include "hastings/core/files.h"
+#include "hastings/data/arrays.h"
+#include "hastings/target/constrain.h"
+#include "hastings/target/user.h"
+
+namespace hastings {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+namespace jit = torch::jit;
+
+// The JSON beside a script or module.
+struct Description {
+  std::string path;  // of the JSON
+  std::vector<Parameter> parameters;
+  std::map<std::string, Tensor> data;
+  std::vector<std::string> observed;  // names of data
+  at::ScalarType dtype = at::kDouble;
+  bool has_dtype = false;
+};
+
+[[noreturn]] void wrong(const std::string& path, const std::string& what) {
+  throw DataError(fmt::format("{}: {}", path, what));
+}
+
+Parameter parse_parameter(const std::string& path, const json& item) {
+  static const std::map<std::string, Constraint> constraints = {
+      {"free", Constraint::kFree},       {"positive", Constraint::kLower},    {"lower", Constraint::kLower},
+      {"upper", Constraint::kUpper},     {"interval", Constraint::kInterval}, {"simplex", Constraint::kSimplex},
+      {"ordered", Constraint::kOrdered},
+  };
+  Parameter p;
+  if (item.is_string()) {
+    p.name = item.get<std::string>();
+    return p;
+  }
+  if (!item.is_object()) wrong(path, "an element of \"parameters\" is neither a name nor an object");
+  for (const auto& [key, value] : item.items()) {
+    if (key == "name") {
+      p.name = value.get<std::string>();
+    } else if (key == "size") {
+      p.size = value.get<int64_t>();
+      if (p.size < 1) wrong(path, fmt::format("parameter '{}': size is {}, must be at least 1", p.name, p.size));
+    } else if (key == "low") {
+      p.low = value.get<double>();
+    } else if (key == "high") {
+      p.high = value.get<double>();
+    } else if (key == "constraint") {
+      const auto found = constraints.find(value.get<std::string>());
+      if (found == constraints.end())
+        wrong(path,
+              fmt::format("unknown constraint '{}'; there are free, positive, lower, upper, interval, simplex, ordered",
+                          value.get<std::string>()));
+      p.constraint = found->second;
+    } else {
+      wrong(path, fmt::format("a parameter has an unknown field \"{}\"", key));
+    }
+  }
+  return p;
+}
+
+Tensor parse_numbers(const std::string& path, const std::string& name, const json& value) {
+  std::vector<double> numbers;
+  std::vector<int64_t> shape;
+  const std::function<void(const json&, size_t)> walk = [&](const json& v, size_t depth) {
+    if (v.is_number()) {
+      if (depth != shape.size()) wrong(path, fmt::format("data '{}' is ragged", name));
+      numbers.push_back(v.get<double>());
+      return;
+    }
+    if (!v.is_array()) wrong(path, fmt::format("data '{}' is neither a file name nor numbers", name));
+    const auto size = static_cast<int64_t>(v.size());
+    if (depth == shape.size() && numbers.empty()) shape.push_back(size);
+    if (depth >= shape.size() || shape[depth] != size) wrong(path, fmt::format("data '{}' is ragged", name));
+    for (const auto& element : v) walk(element, depth + 1);
+  };
+  walk(value, 0);
+  return at::tensor(numbers, at::kDouble).reshape(shape);
+}
+
+// "FILE", numbers, or {"file": "FILE", "type": "int"} and {"values": numbers, "type": "int"}: whole numbers, for
+// indices.
+Tensor parse_data(const std::string& path, const std::string& name, const json& value) {
+  if (value.is_string()) return read_array((fs::path(path).parent_path() / value.get<std::string>()).string());
+  if (!value.is_object()) return parse_numbers(path, name, value);
+  for (const auto& [key, unused] : value.items()) {
+    if (key != "file" && key != "values" && key != "type")
+      wrong(path, fmt::format("data '{}' has an unknown field \"{}\"; there are file, values, type", name, key));
+  }
+  if (value.contains("file") == value.contains("values"))
+    wrong(path, fmt::format("data '{}' needs either \"file\" or \"values\"", name));
+  const Tensor t = parse_data(path, name, value.contains("file") ? value["file"] : value["values"]);
+  const std::string type = value.value("type", "double");
+  if (type != "int" && type != "double")
+    wrong(path, fmt::format("data '{}': type '{}' must be int or double", name, type));
+  if (type == "int" && t.is_floating_point() && !at::equal(t, t.round()))
+    wrong(path, fmt::format("data '{}' is not of whole numbers", name));
+  return t.to(type == "int" ? at::kLong : at::kDouble);
+}
+
+Description read_description(const std::string& model) {
+  Description d;
+  d.path = fs::path(model).replace_extension(".json").string();
+  if (!fs::exists(d.path)) return d;
+  try {
+    const json root = json::parse(read_file(d.path));
+    if (!root.is_object()) wrong(d.path, "is not a JSON object");
+    for (const auto& [key, value] : root.items()) {
+      if (key == "dim") {
+        const auto dim = value.get<int64_t>();
+        if (dim < 1) wrong(d.path, fmt::format("dim is {}, must be at least 1", dim));
+        if (!root.contains("parameters")) d.parameters = {{"x", dim, Constraint::kFree, 0, 1}};
+      } else if (key == "parameters") {
+        if (!value.is_array()) wrong(d.path, "\"parameters\" is not a list");
+        for (const auto& item : value) d.parameters.push_back(parse_parameter(d.path, item));
+      } else if (key == "data") {
+        for (const auto& [name, source] : value.items()) {
+          d.data[name] = parse_data(d.path, name, source);
+        }
+      } else if (key == "observed") {
+        d.observed = value.get<std::vector<std::string>>();
+      } else if (key == "dtype") {
+        const auto type = value.get<std::string>();
+        if (type != "float" && type != "double") wrong(d.path, fmt::format("dtype '{}' must be float or double", type));
+        d.dtype = type == "float" ? at::kFloat : at::kDouble;
+        d.has_dtype = true;
+      } else {
+        wrong(d.path, fmt::format("unknown field \"{}\"; there are dim, parameters, data, observed, dtype", key));
+      }
+    }
+    if (root.contains("dim") && root.contains("parameters")) {
+      const int64_t dim = Constraints(d.parameters).outputs();
+      if (dim != root["dim"].get<int64_t>())
+        wrong(d.path, fmt::format("dim is {}, but the parameters have {} elements", root["dim"].get<int64_t>(), dim));
+    }
+  } catch (const json::parse_error& error) {
+    wrong(d.path, fmt::format("is not JSON: {}", error.what()));
+  } catch (const json::exception& error) {
+    wrong(d.path, fmt::format("a field has the wrong type: {}", error.what()));
+  }
+  return d;
+}
+
+// TorchScript's messages are a page of context; the user needs the reason and the line of his file.
+std::string reason(const std::string& path, const std::string& message) {
+  std::string line;
+  static const std::regex place("File \"([^\"]*)\", line ([0-9]+)");
+  for (std::sregex_iterator at(message.begin(), message.end(), place), end; at != end; ++at) line = (*at)[2];
+  std::string what;
+  std::istringstream lines(message);
+  for (std::string text; std::getline(lines, text);) {
+    const auto first = text.find_first_not_of(" \t");
+    if (first == std::string::npos) continue;
+    text = text.substr(first);
+    if (text.rfind("RuntimeError:", 0) == 0) what = text.substr(14);
+    if (what.empty() && text.rfind("The following operation failed", 0) != 0 && text.rfind("Traceback", 0) != 0 &&
+        text.rfind("File", 0) != 0)
+      what = text;
+  }
+  while (!what.empty() && (what.back() == ':' || what.back() == '.')) what.pop_back();
+  return line.empty() ? fmt::format("{}: {}", path, what) : fmt::format("{}, line {}: {}", path, line, what);
+}
+
+// A compiled function: stack of arguments in, one value out.
+using Call = std::function<c10::IValue(std::vector<c10::IValue>)>;
+
+struct Compiled {
+  Call call;
+  std::vector<c10::Argument> arguments;  // without self
+};
+
+std::unique_ptr<Target> target_of(const std::string& name, const std::string& path, Description d, const Compiled& f) {
+  if (d.parameters.empty())
+    wrong(path, fmt::format("how many parameters? Write them into {}, as {{\"dim\": N}}", d.path));
+  if (f.arguments.empty()) wrong(path, "log_prob takes no argument; the first is x");
+  std::map<std::string, Tensor> observed;
+  for (const auto& key : d.observed) {
+    if (!d.data.count(key)) wrong(d.path, fmt::format("\"observed\" names '{}', which is not under \"data\"", key));
+    observed[key] = d.data[key];
+  }
+  std::vector<c10::IValue> data;
+  for (size_t i = 1; i < f.arguments.size(); ++i) {
+    const auto& argument = f.arguments[i];
+    const auto found = d.data.find(argument.name());
+    if (found == d.data.end()) {
+      if (argument.default_value()) {
+        data.push_back(*argument.default_value());
+        continue;
+      }
+      wrong(path, fmt::format("log_prob wants '{}', which {} does not give under \"data\"", argument.name(), d.path));
+    }
+    Tensor value = found->second;
+    if (value.is_floating_point()) value = value.to(d.dtype);
+    const auto kind = argument.type()->kind();
+    if (kind == c10::TypeKind::IntType) {
+      data.emplace_back(value.item<int64_t>());
+    } else if (kind == c10::TypeKind::FloatType) {
+      data.emplace_back(value.item<double>());
+    } else {
+      data.emplace_back(value);
+    }
+    d.data.erase(found);
+  }
+  if (!d.data.empty()) wrong(d.path, fmt::format("log_prob has no argument '{}'", d.data.begin()->first));
+  const auto dtype = d.dtype;
+  auto log_prob = [name, path, f, data, dtype](const Tensor& x) -> Tensor {
+    const jit::GraphOptimizerEnabledGuard plain(false);  // shapes vary, and densities are small
+    std::vector<c10::IValue> stack = {x.to(dtype)};
+    stack.insert(stack.end(), data.begin(), data.end());
+    c10::IValue value;
+    try {
+      value = f.call(std::move(stack));
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw ConfigError(fmt::format("target {}: {}", name, reason(path, error.what())));
+    }
+    if (!value.isTensor())
+      throw ConfigError(fmt::format("target {}: log_prob returns {}, not a tensor", name, value.tagKind()));
+    return value.toTensor();
+  };
+  return make_constrained(name, std::move(d.parameters), std::move(log_prob), std::move(observed));
+}
+
+// Import lines please editors; TorchScript source has none. They are left blank, so that line numbers stay.
+std::string without_imports(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool import = line.rfind("import ", 0) == 0 || line.rfind("from ", 0) == 0;
+    out += import ? "\n" : line + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Target> make_script_target(const std::string& path) {
+  const std::string source = without_imports(read_file(path));
+  auto unit = std::make_shared<jit::CompilationUnit>();
+  try {
+    jit::Parser parser(std::make_shared<jit::Source>(source, path, 1));
+    std::vector<jit::Def> functions;
+    std::vector<jit::ResolverPtr> resolvers;
+    while (parser.lexer().cur().kind != jit::TK_EOF) {
+      functions.emplace_back(parser.parseFunction(false));
+      resolvers.push_back(jit::nativeResolver());
+    }
+    unit->define(c10::nullopt, {}, {}, functions, resolvers, nullptr);
+  } catch (const std::exception& error) {
+    throw DataError(reason(path, error.what()));
+  }
+  auto* function = unit->find_function(c10::QualifiedName("log_prob"));
+  if (!function) wrong(path, "defines no function log_prob");
+  Compiled compiled;
+  compiled.arguments = function->getSchema().arguments();
+  compiled.call = [function, unit](std::vector<c10::IValue> stack) { return (*function)(std::move(stack)); };
+  return target_of("script:" + path, path, read_description(path), compiled);
+}
+
+std::unique_ptr<Target> make_module_target(const std::string& path) {
+  if (!fs::exists(path)) wrong(path, "cannot be opened");
+  std::shared_ptr<jit::Module> module;
+  try {
+    module = std::make_shared<jit::Module>(jit::load(path));
+  } catch (const std::exception&) {
+    wrong(path, "is not a saved TorchScript module (torch.jit.save)");
+  }
+  module->eval();
+  for (const Tensor& parameter : module->parameters()) parameter.set_requires_grad(false);
+  Description d = read_description(path);
+  if (!d.has_dtype) {
+    for (const Tensor& parameter : module->parameters()) {
+      if (!parameter.is_floating_point()) continue;
+      d.dtype = parameter.scalar_type();
+      break;
+    }
+  }
+  if (d.parameters.empty() && module->hasattr("dim") && module->attr("dim").isInt())
+    d.parameters = {{"x", module->attr("dim").toInt(), Constraint::kFree, 0, 1}};
+  const char* name = module->find_method("log_prob") ? "log_prob" : "forward";
+  const auto method = module->find_method(name);
+  if (!method) wrong(path, "has neither log_prob nor forward");
+  Compiled compiled;
+  const auto& arguments = method->function().getSchema().arguments();
+  compiled.arguments.assign(arguments.begin() + 1, arguments.end());
+  compiled.call = [module, name](std::vector<c10::IValue> stack) { return module->get_method(name)(std::move(stack)); };
+  return target_of("module:" + path, path, std::move(d), compiled);
+}
+
+}  // namespace hastings

@@ -11,7 +11,7 @@ failed=0
 for script in "$source"/examples/script/*.py; do
   name=$(basename "$script" .py)
   "$hastings" check "script:$script" > "$work/check" 2>&1 || { echo "FAIL check $name"; cat "$work/check"; failed=1; continue; }
-  "$hastings" sample "script:$script" -o "$work/$name" -q --json --seed 5 --draws 2000 > "$work/$name.json" || { echo "FAIL sample $name"; failed=1; continue; }
+  "$hastings" sample "script:$script" -o "$work/$name" -q --json --seed 5 --draws 2000 --target-acceptance 0.93 > "$work/$name.json" || { echo "FAIL sample $name"; failed=1; continue; }
   python3 - "$name" "$work/$name.json" "$source/tests/reference/examples_truth.json" <<'PY' || failed=1
 import json, math, sys
 name, run, truth = sys.argv[1], json.load(open(sys.argv[2])), json.load(open(sys.argv[3]))[sys.argv[1]]

@@ -40,12 +40,6 @@ void AtomicFile::write(std::string_view bytes) {
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
-void AtomicFile::overwrite_start(std::string_view bytes) {
-  flush();
-  if (::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    fail(path_, "cannot be written");
-}
-
 void AtomicFile::flush() {
   for (size_t done = 0; done < buffer_.size();) {
     const ssize_t n = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "hastings/core/accept.h"
+#include "hastings/core/parallel.h"
 
 namespace hastings {
 namespace {
@@ -78,6 +79,7 @@ int64_t Meeting::steps_for(double distance) const {
 }
 
 Meeting meeting_times(const Target& target, const Proposal& proposal, const MeetingOptions& options) {
+  const SingleThreaded single;
   const at::NoGradGuard no_grad;
   Meeting out;
   out.lag = options.lag;

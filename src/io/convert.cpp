@@ -212,24 +212,17 @@ std::vector<std::string> to_csv(const std::string& folder, const StoredDraws& st
   const SampleRequest request = finished_request(folder);
   std::vector<std::string> files;
   for (int64_t c = 0; c < stored.chains(); ++c) {
-    const int id = static_cast<int>(c);
     files.push_back(fmt::format("{}/chain-{}.csv", folder, c + 1));
-    StanCsv csv(files.back());
-    const std::string target = stored_target(folder);
-    csv.head(target, request.options, id, stored.names());
-    for (int64_t first = 0; first < stored.draws(); first += kRows) {
-      const int64_t n = std::min(kRows, stored.draws() - first);
-      auto read = [&](const char* array) { return stored.read(array, c, first, n); };
-      const Tensor x = read("draws"), lp = read("lp"), stat = read("accept_stat"), w = read("log_weight");
-      csv.rows(n, stored.width(), x.data_ptr<double>(), lp.data_ptr<double>(), stat.data_ptr<double>(),
-               w.data_ptr<double>());
-    }
-    csv.finish(target, request.options, id, stored.names(), load_summary(folder)["sample_seconds"].get<double>());
+    write_stan_csv(files.back(), stored_target(folder), request.options, static_cast<int>(c), stored.names(),
+                   load_summary(folder)["sample_seconds"].get<double>(), [&](int64_t first, int64_t n) {
+                     auto read = [&](const char* array) { return stored.read(array, c, first, n); };
+                     return ChainRows{read("draws"), read("lp"), read("accept_stat"), read("log_weight")};
+                   });
   }
   return files;
 }
 
-// From the text, with its nine digits: for runs whose archive was lost.
+// From the text, which has every digit: for runs whose archive was lost.
 std::string to_npz(const std::string& folder) {
   std::vector<Tensor> chains;
   for (int c = 1; fs::exists(fmt::format("{}/chain-{}.csv", folder, c)); ++c)

@@ -1,4 +1,4 @@
-// The draws of a run: Stan CSV and npz, streamed.
+// The draws of a run, streamed as raw numbers; Stan CSV and npz in the end.
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/parallel.h"
 #include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
 #include "raw_file.h"
@@ -53,17 +54,15 @@ struct RunWriter::Numbers {
   int64_t count = 0;
 };
 
-// One chain: its text, its numbers, and the running sums of its draws.
+// One chain: its numbers, and the running sums of its draws.
 struct RunWriter::Chain {
   Chain(const std::string& scratch, int chain, int64_t width, uint64_t seed, const std::vector<int64_t>& rows)
-      : csv(fmt::format("{}/chain-{}.csv", scratch, chain + 1)),
-        kept(scratch, "", chain, width, rows[0]),
+      : kept(scratch, "", chain, width, rows[0]),
         warmup(scratch, "warmup_", chain, width, rows[1]),
         stream(seed, static_cast<uint64_t>(chain), Purpose::kOutput) {}
-  StanCsv csv;
   Numbers kept, warmup;
   Stream stream;                           // of outputs that are random
-  int64_t count = 0;                       // draws in text and sums
+  int64_t count = 0;                       // draws in the sums
   std::vector<double> first, sum, square;  // of x - first, for each output: no digits are lost far from zero
 };
 
@@ -126,25 +125,21 @@ void RunWriter::start() {
 void RunWriter::open(const std::vector<std::vector<int64_t>>& rows) {
   const auto width = static_cast<int64_t>(names_.size());
   for (int c = 0; c < request_.options.chains; ++c) {
-    auto chain = std::make_unique<Chain>(scratch_, c, width, request_.options.seed, rows[static_cast<size_t>(c)]);
-    chain->csv.head(target_.name(), request_.options, c, names_);
-    chains_.push_back(std::move(chain));
+    chains_.push_back(std::make_unique<Chain>(scratch_, c, width, request_.options.seed, rows[static_cast<size_t>(c)]));
+    for (int64_t first = 0; first < chains_.back()->kept.count; first += kRows)
+      add_up(c, read_rows(c, first, std::min(kRows, chains_.back()->kept.count - first)).outputs);
   }
-  // The text is made anew from the numbers.
-  for (int c = 0; c < request_.options.chains; ++c) {
-    const int64_t count = chains_[static_cast<size_t>(c)]->kept.count;
-    auto read = [&](size_t kind, int64_t columns, int64_t first, int64_t n) {
-      Tensor out = columns == 1 ? at::empty({n}, at::kDouble) : at::empty({n, columns}, at::kDouble);
-      read_raw(fmt::format("{}/{}-{}", scratch_, kKinds[kind], c + 1), first * columns, n * columns,
-               out.data_ptr<double>());
-      return out;
-    };
-    for (int64_t first = 0; first < count; first += kRows) {
-      const int64_t n = std::min(kRows, count - first);
-      DrawBlock block{c, false, first, {}, read(1, 1, first, n), read(3, 1, first, n), read(2, 1, first, n)};
-      append(block, read(0, width, first, n).view({n, width}), false);
-    }
-  }
+}
+
+// Draws of a chain, back from the raw files.
+ChainRows RunWriter::read_rows(int chain, int64_t first, int64_t n) const {
+  auto read = [&](size_t kind, int64_t columns) {
+    Tensor out = at::empty({n, columns}, at::kDouble);
+    read_raw(chains_[static_cast<size_t>(chain)]->kept.files[kind]->path(), first * columns, n * columns,
+             out.data_ptr<double>());
+    return out;
+  };
+  return {read(0, static_cast<int64_t>(names_.size())), read(1, 1), read(2, 1), read(3, 1)};
 }
 
 void RunWriter::continue_from(const StoredDraws& stored) {
@@ -158,7 +153,7 @@ void RunWriter::continue_from(const StoredDraws& stored) {
         auto read = [&](const char* kind) { return stored.read(prefix + kind, c, first, n); };
         const DrawBlock block{
             c, warmup, first, {}, read("lp").flatten(), read("log_weight").flatten(), read("accept_stat").flatten()};
-        append(block, read("draws"), true);
+        append(block, read("draws"));
       }
     }
   }
@@ -168,17 +163,19 @@ void RunWriter::on_draws(const DrawBlock& block) {
   if (block.warmup && !request_.save_warmup) return;
   Chain& chain = *chains_[static_cast<size_t>(block.chain)];
   chain.stream.seek(static_cast<uint64_t>(block.first) + (block.warmup ? uint64_t{1} << 60 : 0));
-  append(block, target_.outputs(block.x, chain.stream).contiguous(), true);
+  append(block, target_.outputs(block.x, chain.stream).contiguous());
 }
 
-void RunWriter::append(const DrawBlock& block, const Tensor& outputs, bool raw) {
+void RunWriter::append(const DrawBlock& block, const Tensor& outputs) {
   Chain& chain = *chains_[static_cast<size_t>(block.chain)];
-  if (raw) (block.warmup ? chain.warmup : chain.kept).append(outputs, block);
-  if (block.warmup) return;
+  (block.warmup ? chain.warmup : chain.kept).append(outputs, block);
+  if (!block.warmup) add_up(block.chain, outputs);
+}
+
+void RunWriter::add_up(int chain_id, const Tensor& outputs) {
+  Chain& chain = *chains_[static_cast<size_t>(chain_id)];
   const int64_t n = outputs.size(0), width = outputs.size(1);
   const double* x = outputs.data_ptr<double>();
-  chain.csv.rows(n, width, x, block.log_prob.data_ptr<double>(), block.accept_stat.data_ptr<double>(),
-                 block.log_weight.data_ptr<double>());
   if (chain.count == 0) {
     chain.first.assign(x, x + width);
     chain.sum.assign(static_cast<size_t>(width), 0.0);
@@ -311,8 +308,12 @@ void RunWriter::finish(const SampleReport& report, const RunSummary& summary,
     }
   }
   write_npz(scratch_ + "/draws.npz", arrays);
-  for (size_t c = 0; c < chains_.size(); ++c)
-    chains_[c]->csv.finish(target_.name(), options, static_cast<int>(c), names_, report.chains[c].seconds);
+  parallel_tasks(chains, options.threads, [&](int64_t c) {
+    const int chain = static_cast<int>(c);
+    write_stan_csv(fmt::format("{}/chain-{}.csv", scratch_, c + 1), target_.name(), options, chain, names_,
+                   report.chains[static_cast<size_t>(c)].seconds,
+                   [&](int64_t first, int64_t n) { return read_rows(chain, first, n); });
+  });
   json full = summary;
   full["options"] = options;
   SampleRequest done = request_;

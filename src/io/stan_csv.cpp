@@ -6,32 +6,41 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <sstream>
 
 #include "hastings/core/error.h"
+#include "hastings/core/files.h"
 #include "hastings/io/run_folder.h"
-#include "number_text.h"
 
 namespace hastings {
 namespace {
 
-// Of fixed length, so that it can be written again when the number of draws is known.
-std::string head_text(const std::string& target, const SampleOptions& o, int chain,
-                      const std::vector<std::string>& names) {
-  const std::string count = fmt::format("{}", o.draws * o.thin);
+constexpr int64_t kRows = 4096;  // at a time
+constexpr int kMaxText = 26;     // characters of a number and what separates it from the next
+
+std::string head(const std::string& target, const SampleOptions& o, int chain, const std::vector<std::string>& names) {
   std::string text = fmt::format(
       "# stan_version_major = 2\n# stan_version_minor = 35\n# stan_version_patch = 0\n"
       "# model = {}\n# method = sample (Default)\n#   sample\n#     num_samples = {}\n#     num_warmup = {}\n"
       "#     save_warmup = 0 (Default)\n#     thin = {}\n#     adapt\n#       engaged = 0\n"
       "#     algorithm = fixed_param\n#     num_chains = {}\n# id = {}\n# data\n#   file =\n# init = 2 (Default)\n# "
-      "random\n#   seed = {}\n"
-      "# written by hastings {}, an independent Metropolis-Hastings sampler {:.<{}}\n",
-      target, count, o.warmup, o.thin, o.chains, chain + 1, o.seed, version(), "", 20 - count.size());
+      "random\n#   seed = {}\n# written by hastings {}, an independent Metropolis-Hastings sampler\n",
+      target, o.draws * o.thin, o.warmup, o.thin, o.chains, chain + 1, o.seed, version());
   text += "lp__,accept_stat__,log_weight__";
   for (const auto& name : names) text += "," + name;
   return text + "\n";
+}
+
+// The shortest text that reads back as the same number.
+char* write_number(char* out, double value) {
+  if (std::isfinite(value)) return std::to_chars(out, out + kMaxText, value).ptr;
+  const char* text = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  const size_t n = std::strlen(text);
+  std::memcpy(out, text, n);
+  return out + n;
 }
 
 }  // namespace
@@ -43,38 +52,38 @@ std::string csv_name(std::string name) {
   return name.empty() ? "x" : name;
 }
 
-void StanCsv::head(const std::string& target, const SampleOptions& options, int chain,
-                   const std::vector<std::string>& names) {
-  file_.write(head_text(target, options, chain, names));
-}
-
-void StanCsv::rows(int64_t n, int64_t width, const double* x, const double* log_prob, const double* accept_stat,
-                   const double* log_weight) {
-  text_.resize(static_cast<size_t>(n * (width + 3)) * kMaxText);
-  char* out = text_.data();
-  for (int64_t i = 0; i < n; ++i) {
-    out = write_number(out, log_prob[i]);
-    *out++ = ',';
-    out = write_number(out, accept_stat[i]);
-    *out++ = ',';
-    out = write_number(out, log_weight[i]);
-    for (int64_t j = 0; j < width; ++j) {
+void write_stan_csv(const std::string& path, const std::string& target, const SampleOptions& options, int chain,
+                    const std::vector<std::string>& names, double seconds,
+                    const std::function<ChainRows(int64_t first, int64_t n)>& read) {
+  AtomicFile file(path);
+  file.write(head(target, options, chain, names));
+  std::vector<char> text;
+  for (int64_t first = 0; first < options.draws; first += kRows) {
+    const int64_t n = std::min(kRows, options.draws - first), width = static_cast<int64_t>(names.size());
+    const ChainRows rows = read(first, n);
+    text.resize(static_cast<size_t>(n * (width + 3)) * kMaxText);
+    const double *x = rows.outputs.data_ptr<double>(), *lp = rows.log_prob.data_ptr<double>();
+    const double *stat = rows.accept_stat.data_ptr<double>(), *weight = rows.log_weight.data_ptr<double>();
+    char* out = text.data();
+    for (int64_t i = 0; i < n; ++i) {
+      out = write_number(out, lp[i]);
       *out++ = ',';
-      out = write_number(out, x[i * width + j]);
+      out = write_number(out, stat[i]);
+      *out++ = ',';
+      out = write_number(out, weight[i]);
+      for (int64_t j = 0; j < width; ++j) {
+        *out++ = ',';
+        out = write_number(out, x[i * width + j]);
+      }
+      *out++ = '\n';
     }
-    *out++ = '\n';
+    file.write({text.data(), static_cast<size_t>(out - text.data())});
   }
-  file_.write({text_.data(), static_cast<size_t>(out - text_.data())});
-}
-
-void StanCsv::finish(const std::string& target, const SampleOptions& options, int chain,
-                     const std::vector<std::string>& names, double seconds) {
-  file_.write(
+  file.write(
       fmt::format("# \n#  Elapsed Time: 0 seconds (Warm-up)\n#                {:.6g} seconds (Sampling)\n"
                   "#                {:.6g} seconds (Total)\n# \n",
                   seconds, seconds));
-  file_.overwrite_start(head_text(target, options, chain, names));
-  file_.commit();
+  file.commit();
 }
 
 StanCsvContent read_stan_csv(const std::string& path) {

@@ -16,7 +16,6 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::string_view bytes);
-  void overwrite_start(std::string_view bytes);  // of what was written already
   void commit();
 
  private:

@@ -15,6 +15,7 @@
 namespace hastings {
 
 struct SampleRequest;
+struct ChainRows;
 
 void to_json(nlohmann::json& json, const FlowSpec& spec);
 void from_json(const nlohmann::json& json, FlowSpec& spec);
@@ -130,7 +131,9 @@ class RunWriter final : public DrawSink {
   struct Chain;
   struct Numbers;
   void open(const std::vector<std::vector<int64_t>>& rows);
-  void append(const DrawBlock& block, const Tensor& outputs, bool raw);
+  void append(const DrawBlock& block, const Tensor& outputs);
+  void add_up(int chain, const Tensor& outputs);
+  ChainRows read_rows(int chain, int64_t first, int64_t n) const;
   std::string folder_, scratch_;
   const Target& target_;
   SampleRequest request_;

@@ -111,7 +111,9 @@ void add_sample_options(CLI::App& command, RunOptions& o) {
   auto option = [&](auto* added) { added->capture_default_str()->group("Sampling")->excludes(more)->excludes(resume); };
   option(command.add_option("--chains", s.chains, "Number of chains"));
   option(command.add_option("--draws", s.draws, "Draws kept, each chain"));
-  command.add_option("--target-ess", request.target_ess, "Draw until every parameter has this bulk ESS (0: --draws)")
+  command
+      .add_option("--target-ess", request.target_ess,
+                  "Draw until every output has this bulk ESS, after no more learning than that needs (0: --draws)")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber)
       ->group("Sampling")
@@ -219,6 +221,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   options.fit.flow.family = flow;
+  options.fit.learn.wanted_ess = options.sample.target_ess;  // no more learning than that needs
   options.fit.start.seed = options.fit.learn.seed = options.sample.options.seed = seed;
   options.fit.learn.threads = options.sample.options.threads = threads;
   hastings::app::watch_interrupts();

@@ -68,6 +68,10 @@ void Progress::on_learn(const LearnProgress& p) {
          p.beta >= 1);
     return;
   }
+  if (p.phase == "hmc") {
+    show(fmt::format("start  Hamiltonian moves from the mode, acceptance {:.2f}", p.acceptance), true);
+    return;
+  }
   // Whichever limit comes first; learning usually converges before.
   const double by_steps =
       p.max_iterations > 0 ? static_cast<double>(p.iteration) / static_cast<double>(p.max_iterations) : 0;

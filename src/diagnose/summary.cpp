@@ -105,6 +105,10 @@ void judge(RunSummary& s) {
     if (s.mixing_steps >= 0) line += fmt::format(", within 0.01 of stationarity after {} steps", s.mixing_steps);
     v.push_back(line + ".");
   }
+  if (s.local_moves != "none" && s.local_share > 0) {
+    v.push_back(fmt::format("{:.0f} % of the steps are local moves ({}); independent moves alone accept {:.1f} %.",
+                            100 * s.local_share, s.local_moves, 100 * s.independent_acceptance));
+  }
 }
 
 }  // namespace hastings

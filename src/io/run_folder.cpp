@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOptions, method, mixture, scale, particles, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearnOptions, objective, batch, learning_rate, max_iterations, max_seconds,
-                                   target_acceptance, window, patience, reductions, lead_in, clip, seed, threads)
+                                   target_acceptance, wanted_ess, window, patience, reductions, lead_in, clip, seed,
+                                   threads)
 
 void to_json(json& j, const FlowSpec& s) {
   j = {{"family", s.family},
@@ -168,6 +169,7 @@ void save_fit(const std::string& folder, const Target& target, const FitOptions&
     config["fit"] = {{"start", fit.start_method},
                      {"start_acceptance", fit.start_acceptance},
                      {"modes", fit.modes},
+                     {"chain_acceptance", fit.chain_acceptance},
                      {"rounding_error", fit.rounding},
                      {"acceptance", fit.learning.acceptance},
                      {"acceptance_bound", fit.learning.acceptance_bound},
@@ -264,6 +266,7 @@ StoredFit load_fit(const std::string& folder, int64_t dim) {
     stored.target = config.at("target");
     stored.learn_seconds = config.at("fit").at("seconds");
     stored.learned_acceptance = config.at("fit").at("acceptance");
+    stored.chain_acceptance = config.at("fit").value("chain_acceptance", stored.learned_acceptance);
     const c10::IValue value = torch::jit::pickle_load({bytes.begin(), bytes.end()});
     const auto& fields = value.toTupleRef().elements();
     stored.flow = json::parse(fields.at(0).toStringRef()).get<FlowSpec>();

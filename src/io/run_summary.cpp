@@ -60,6 +60,9 @@ void to_json(json& j, const RunSummary& s) {
        {"ess_per_second_with_learning", number(s.ess_per_second_with_learning)},
        {"mixing_steps", s.mixing_steps < 0 ? json(nullptr) : json(s.mixing_steps)},
        {"pairs_not_met", s.pairs_not_met},
+       {"local_moves", s.local_moves},
+       {"local_share", number(s.local_share)},
+       {"independent_acceptance", number(s.independent_acceptance)},
        {"good", s.good},
        {"verdict", s.verdict}};
 }
@@ -86,12 +89,18 @@ RunSummary summarise_run(const Target& target, const SampleOptions& options, con
   }
   acceptance_interval(writer.column(-2), s.acceptance, s.acceptance_low, s.acceptance_high);
   std::vector<double> weights;
+  double local = 0, accepted = 0;
   for (const auto& chain : report.chains) {
+    local += static_cast<double>(chain.local_steps);
+    accepted += chain.scan.acceptance_sum;
     weights.insert(weights.end(), chain.log_weights.begin(), chain.log_weights.end());
     s.longest_run = std::max(s.longest_run, chain.scan.longest_run);
     s.non_finite += chain.scan.non_finite;
     s.proposed += chain.steps;
   }
+  s.local_moves = options.local_moves;
+  s.local_share = local / std::max(1.0, local + static_cast<double>(s.proposed));
+  s.independent_acceptance = accepted / std::max(1.0, static_cast<double>(s.proposed));
   if (!weights.empty()) {
     const Evidence evidence = log_evidence(weights);
     s.log_z = evidence.log_z;

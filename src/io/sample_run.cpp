@@ -65,7 +65,7 @@ SampleRequest interrupted_request(const std::string& folder) {
 Sampled sample_into(const std::string& folder, const Target& target, const StoredFit& stored, SampleRequest request,
                     int64_t more, Observer& observer) {
   Sampled out;
-  request.options = request.options.resolved(stored.learned_acceptance);
+  request.options = request.options.resolved(std::min(stored.learned_acceptance, stored.chain_acceptance));
   request.options.validate();
   std::unique_ptr<StoredDraws> before;
   if (more > 0) {

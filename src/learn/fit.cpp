@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "../core/clock.h"
+#include "hastings/core/accept.h"
 #include "hastings/core/moments.h"
 #include "hastings/core/parallel.h"
 #include "hastings/learn/learner.h"
@@ -121,6 +122,27 @@ class WholeStore final : public LearnStore {
   State stored_;
 };
 
+// Acceptance rate of chains that the proposal drives by itself, from its own draws, after as many steps again.
+double acceptance_of_chains(const Target& target, const Proposal& proposal, uint64_t seed) {
+  constexpr int64_t kChains = 64;
+  constexpr int kSteps = 64;
+  Stream stream(seed, 6, Purpose::kStart);
+  Tensor weight;
+  double accepted = 0;
+  for (int step = 0; step <= 2 * kSteps; ++step) {
+    const Draws draws = proposal.sample(kChains, stream);
+    const Tensor w = (target.log_prob(draws.x) - draws.log_q).nan_to_num(-1e300, -1e300, -1e300);
+    if (step == 0) {
+      weight = w;
+      continue;
+    }
+    const Tensor ratio = log_ratio(w, weight);
+    if (step > kSteps) accepted += ratio.clamp_max(0).exp().mean().item<double>() / kSteps;
+    weight = at::where(accept_mask(stream.uniform({kChains}).log(), ratio), w, weight);
+  }
+  return accepted;
+}
+
 }  // namespace
 
 void FitOptions::validate() const {
@@ -192,7 +214,8 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer, Lea
         start.acceptance = shape_start(target, start.whitening, *flow, buffer, options.start.seed);
       learning = learned(out.learn, nullptr, stored);
     }
-    if (automatic && out.flow.family == "bend" && learning.acceptance < kGrow && learning.stopped != "max-seconds") {
+    if (automatic && out.flow.family == "bend" && learning.acceptance < kGrow && learning.stopped != "max-seconds" &&
+        learning.stopped != "wanted-ess") {
       choose(full);
       auto grown = build();
       copy_common(*flow, *grown);
@@ -220,6 +243,7 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer, Lea
     const Moments wide = moments(buffer.x);
     out.proposal = make_defensive(std::move(out.proposal), out.flow.defensive, {wide.mean, 1.5 * wide.factor});
   }
+  out.chain_acceptance = acceptance_of_chains(target, *out.proposal, options.start.seed);
   out.start_method = start.method;
   out.start_acceptance = start.acceptance;
   out.modes = start.modes;

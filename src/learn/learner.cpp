@@ -20,6 +20,8 @@ constexpr int64_t kShardRows = 128;       // a step is cut into shards of this s
 constexpr int64_t kJudged = 4096;         // draws that judge progress at the end of a window
 constexpr double kLagOne = 0.04;          // autocorrelation at lag one that is as good as none (the paper's is 0.05)
 constexpr double kLost = 0.7;             // below this share of the best acceptance rate, learning goes back
+constexpr double kUsable = 0.8;           // acceptance below which no proposal is left as it is
+constexpr int64_t kStartCost = 16;        // evaluations of the start, for each point of the buffer
 constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
 
 // One shard's part of a step.
@@ -285,6 +287,7 @@ void LearnOptions::validate() const {
   if (!(max_seconds >= 0)) throw ConfigError(fmt::format("max_seconds is {}, must not be negative", max_seconds));
   if (!(target_acceptance >= 0))
     throw ConfigError(fmt::format("target_acceptance is {}, must be positive", target_acceptance));
+  if (!(wanted_ess >= 0)) throw ConfigError(fmt::format("wanted_ess is {}, must not be negative", wanted_ess));
   if (window < 0) throw ConfigError(fmt::format("window is {}, must be at least 1", window));
   if (patience < 0) throw ConfigError(fmt::format("patience is {}, must be at least 1", patience));
   if (reductions < -1) throw ConfigError(fmt::format("reductions is {}, must not be negative", reductions));
@@ -326,6 +329,14 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   const auto start = step.judge(buffer, judge_noise);  // what learning has to beat
   const ObjectiveValue& first = start.value;
   double last_lag = start.lag_one;
+  // Drawing what is wanted with the proposal as it is, against what was spent so far, in evaluations of the density (a
+  // gradient counted as two): learning beyond that cannot pay.
+  auto pays_no_more = [&](const Step::Judgement& j) {
+    if (options.wanted_ess <= 0 || j.value.acceptance < kUsable) return false;
+    const double lag = std::min(0.99, std::max(j.lag_one, last_lag)), efficiency = (1 - lag) / (1 + lag);
+    const auto spent = static_cast<double>(kStartCost * size + 3 * batch * result.iterations);
+    return options.wanted_ess / efficiency <= spent;
+  };
   auto good = [&](const Step::Judgement& j) {  // two judgements together: one alone may be lucky
     const double lag = 0.5 * (j.lag_one + last_lag);
     last_lag = j.lag_one;
@@ -338,8 +349,9 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   const bool vi = parse_objective(options.objective) == Objective::kVi;
   double loss = 0, best_loss = std::numeric_limits<double>::infinity();
   result.stopped = "max-iterations";
-  if (stored.empty() && !vi && good(start)) {  // nothing to learn
-    result.stopped = "target-acceptance";
+  const bool enough = pays_no_more(start);
+  if (stored.empty() && !vi && (good(start) || enough)) {  // nothing to learn
+    result.stopped = enough ? "wanted-ess" : "target-acceptance";
     result.seconds = seconds_since(begin);
     return result;
   }
@@ -445,6 +457,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     loss = 0;
     in_window = 0;
     if (out_of_time) result.stopped = "max-seconds";
+    if (!vi && pays_no_more(judged)) result.stopped = "wanted-ess";
     if (good(judged)) result.stopped = "target-acceptance";
     if (schedule.finished()) result.stopped = "converged";
     if (result.stopped != "max-iterations") break;

@@ -9,6 +9,7 @@
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
 #include "hastings/core/moments.h"
+#include "hastings/kernel/local.h"
 #include "overlap.h"
 
 namespace hastings {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int64_t kClimbers = 32;
 constexpr int64_t kMaxModes = 16;
+constexpr int64_t kHamiltonian = 17;  // dimensions from which on tempering by random walks is hopeless
 
 struct Candidate {
   GaussianMixture mixture;  // in the target's own coordinates
@@ -140,6 +142,63 @@ Population population_from(const Target& target, const GaussianMixture& mixture,
   return p;
 }
 
+// Where neither a Gaussian overlaps nor a random walk gets about: Hamiltonian moves from the Gaussian at the mode,
+// scaled by it. The step is halved until the moves are accepted.
+Population hmc_population(const Target& target, const GaussianMixture& mixture, int64_t n, Stream& stream,
+                          Observer& observer, std::vector<LearnProgress>& history) {
+  constexpr int64_t kChains = 256, kLeapfrogs = 10;
+  constexpr int kTrial = 4, kHalvings = 10, kBurnIn = 60, kApart = 4;
+  const Density density = [&target](const Tensor& x, bool with_gradient) {
+    if (!with_gradient) return Evaluated{target.log_prob(x), {}};
+    const Gradient g = target.with_gradient(x);
+    return Evaluated{g.log_prob, g.gradient};
+  };
+  const auto d = static_cast<double>(target.dim());
+  double step = 0.8 / std::pow(d, 0.25);
+  Tensor x =
+      mixture.means[0] + 0.5 * (mixture.from_noise(stream.normal({kChains, mixture.dim() + 1})) - mixture.means[0]);
+  if (mixture.components() > 1) x = mixture.from_noise(stream.normal({kChains, mixture.dim() + 1}));
+  auto kernel = make_hmc(mixture.factors[0], step, kLeapfrogs);
+  LocalState state = kernel->init(x, density);
+  auto moved = [&](int steps) {
+    double accepted = 0;
+    for (int i = 0; i < steps; ++i) {
+      if (observer.should_stop()) throw Interrupted("stopped while looking for a start");
+      accepted += kernel->step(state, density, stream, stream).accept_prob.mean().item<double>() / steps;
+    }
+    return accepted;
+  };
+  auto tune = [&] {
+    for (int halving = 0; halving < kHalvings && moved(kTrial) < 0.65; ++halving) {
+      step /= 2;
+      kernel = make_hmc(mixture.factors[0], step, kLeapfrogs);
+    }
+  };
+  tune();
+  moved(kBurnIn / 2);
+  tune();  // now where the mass is
+  const double accepted = moved(kBurnIn / 2);
+  Population p;
+  std::vector<Tensor> points, values;
+  for (int64_t have = 0; have < n; have += kChains) {
+    moved(kApart);
+    points.push_back(state.x.clone());
+    values.push_back(state.log_prob.clone());
+  }
+  p.x = at::cat(points).narrow(0, 0, n).contiguous();
+  p.log_prob = at::cat(values).narrow(0, 0, n).contiguous();
+  // Learning takes states in turn; neighbours should not be of the same moment.
+  const Tensor order = stream.permutation(n);
+  p.x = p.x.index_select(0, order);
+  p.log_prob = p.log_prob.index_select(0, order);
+  LearnProgress row;
+  row.phase = "hmc";
+  row.acceptance = accepted;
+  history.push_back(row);
+  observer.on_learn(row);
+  return p;
+}
+
 Start finish(std::string method, const GaussianMixture& mixture, double acceptance, const Population& population) {
   Start start;
   start.method = std::move(method);
@@ -225,11 +284,19 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
   }
 
   std::vector<LearnProgress> history;
-  population = anneal(target, options, observer, history);
-  best.reset();
+  const bool hamiltonian = best && d >= kHamiltonian && options.method == "auto";
+  if (hamiltonian) {
+    const GaussianMixture laplace = best->mixture;
+    population = hmc_population(target, laplace, n, stream, observer, history);
+    best.reset();
+    keep_best(best, {laplace, acceptance_on(target, laplace, population, stream)});
+  } else {
+    population = anneal(target, options, observer, history);
+    best.reset();
+  }
   const GaussianMixture single = moment_fit(population.x);
   keep_best(best, {single, acceptance_on(target, single, population, stream)});
-  if (options.mixture) {
+  if (options.mixture && !hamiltonian) {
     const Tensor from = population.x.index_select(0, stream.integers(kClimbers, n));
     const ModeSearch search = search_modes(target, from);
     modes = search.found;
@@ -239,7 +306,7 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
       keep_best(best, {fitted, acceptance_on(target, fitted, population, stream)});
     }
   }
-  Start start = finish("anneal", best->mixture, best->acceptance, population);
+  Start start = finish(hamiltonian ? "hmc" : "anneal", best->mixture, best->acceptance, population);
   start.modes = modes;
   start.history = std::move(history);
   return start;

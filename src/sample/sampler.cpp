@@ -436,11 +436,11 @@ void MemorySink::on_draws(const DrawBlock& block) {
   accept_stat[block.chain].narrow(0, block.first, n).copy_(block.accept_stat);
 }
 
-SampleOptions SampleOptions::resolved(double learned_acceptance) const {
+SampleOptions SampleOptions::resolved(double acceptance) const {
   constexpr double kSticks = 0.2;  // below this, chains of independent moves alone stay too long where they are
   SampleOptions o = *this;
   if (o.local_moves == "auto") {
-    o.local_moves = learned_acceptance > 0 && learned_acceptance < kSticks ? "hmc" : "none";
+    o.local_moves = acceptance < kSticks ? "hmc" : "none";
     if (o.local_moves == "hmc") o.local_fraction = std::max(o.local_fraction, 0.5);
   }
   return o;

@@ -33,6 +33,9 @@ struct RunSummary {
   // From coupled chains; negative where there was no certificate (local moves).
   int64_t mixing_steps = -1;  // steps after which the distance to stationarity is below 0.01
   int64_t pairs_not_met = 0;
+  std::string local_moves = "none";  // mixed in with the independent ones
+  double local_share = 0;            // of the steps
+  double independent_acceptance = 0;
   bool good = false;
   std::vector<std::string> verdict;  // one sentence each
 };

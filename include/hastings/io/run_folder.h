@@ -54,7 +54,7 @@ struct StoredFit {
   std::string target;  // its name
   FlowSpec flow;       // as resolved
   std::unique_ptr<Proposal> proposal;
-  double learn_seconds = 0, learned_acceptance = 0;
+  double learn_seconds = 0, learned_acceptance = 0, chain_acceptance = 0;
   std::string config;  // config.json, as text
 };
 

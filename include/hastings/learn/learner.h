@@ -20,6 +20,8 @@ struct LearnOptions {
   int64_t max_iterations = 50000;
   double max_seconds = 150;      // 0: no limit
   double target_acceptance = 0;  // good enough: learning ends here; 0: by family
+  double wanted_ess = 0;         // effective draws that are wanted: learning also ends where going on would cost more
+                                 // evaluations than it can save; 0: not known
   int64_t window = 0;            // steps before progress is judged; 0: by family
   int64_t patience = 0;          // windows without progress before the rate is lowered; 0: by family
   int64_t reductions = -1;       // of the rate, each by half an order, before learning ends; -1: by family
@@ -74,8 +76,10 @@ struct Fit {
   std::string start_method;
   double start_acceptance = 0;
   int64_t modes = 0;
-  double rounding = 0;  // largest error of a log weight seen that comes from the flow's precision
-  double seconds = 0;   // all of it
+  double chain_acceptance = 0;  // of short chains driven by the proposal that is kept; where the buffer was not the
+                                // target's, this is lower than what learning saw
+  double rounding = 0;          // largest error of a log weight seen that comes from the flow's precision
+  double seconds = 0;           // all of it
 };
 
 // Largest error of log weights through rounding, over draws of a flow in float: against the same flow in double, and of

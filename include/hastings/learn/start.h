@@ -39,7 +39,8 @@ struct Start {
 // laplace: modes by quasi-Newton from many points, a Gaussian at each.
 // anneal:  a population carried from a wide Gaussian to the target by tempering, with random-walk moves.
 // auto:    laplace; if that does not overlap the target well, or in up to four dimensions, where it is cheap
-//          insurance against missed modes, anneal as well; and whatever accepts best on the population.
+//          insurance against missed modes, anneal as well; and whatever accepts best on the population. In high
+//          dimensions, where tempering by random walks gets nowhere, Hamiltonian moves from the mode instead.
 Start find_start(const Target& target, const StartOptions& options, Observer& observer);
 
 // Quasi-Newton (L-BFGS) ascent of log_prob from every row at once; rows that fail stay where they are.

@@ -29,7 +29,7 @@ struct SampleOptions {
   int leapfrog_steps = 10;
   void validate() const;
   // auto: HMC for half of the steps where the proposal was learned to accept too little for independent moves alone.
-  SampleOptions resolved(double learned_acceptance) const;
+  SampleOptions resolved(double acceptance) const;
 };
 
 // A block of consecutive draws of one chain: kept ones, or steps of the warm-up.

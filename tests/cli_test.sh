@@ -124,14 +124,62 @@ for delay in 0.6 0.8 0.9 1.0 1.1 1.2; do
   fi
   rm -rf kf .kf* kf.*
 done
-# Ctrl-C ends cleanly with its own exit code.
-"$hastings" sample k --draws 5000000 -q >/dev/null 2>err &
+# Ctrl-C ends cleanly with its own exit code and the draws there are.
+"$hastings" sample k --draws 50000000 -q >/dev/null 2>err &
 pid=$!
-for _ in $(seq 200); do [ -d k/.sampling-$pid ] && break; sleep 0.1; done  # it has begun, so it listens
+for _ in $(seq 200); do [ -s k/.sampling/draws-1 ] && break; sleep 0.1; done  # it draws, so it listens
 kill -INT $pid
 wait $pid
 check "interrupt exits with 130" [ $? -eq 130 ]
-check "interrupt leaves no scratch" [ -z "$(find k -name '.sampling-'$pid)" ]
+check "interrupt leaves no scratch" [ ! -e k/.sampling ]
+draws() { grep -c '^[^#l]' k/chain-1.csv; }
+there=$(draws)
+check "interrupt leaves draws" [ "$there" -gt 10 ]
+check "interrupt leaves a summary of them" grep -q "\"draws\": $there" k/summary.json
+"$hastings" sample k --more 11 -q >/dev/null 2>err; check "more draws after an interrupt" [ $? -eq 0 ]
+check "eleven more" [ "$(draws)" -eq $((there + 11)) ]
+
+# Densities that users bring; stopping where they ask.
+cat > m.py <<'S'
+def log_prob(x: Tensor) -> Tensor:
+    return -0.5 * x.square().sum(1)
+S
+echo '{"dim": 2}' > m.json
+"$hastings" check script:m.py > out 2>err; check "check a script" [ $? -eq 0 ]
+check "check says so" grep -q "Nothing wrong was found" out
+"$hastings" check script:m.py --json > out 2>err; check "check --json" grep -q '"dimension": 2' out
+"$hastings" sample script:m.py "${quick[@]}" --target-ess 3000 --draws 100 --output ms --json > out 2>err
+check "sample a script" [ $? -eq 0 ]
+check "until the ESS is there" grep -q '"stopped": "target-ess"' out
+for format in csv netcdf npz; do
+  "$hastings" convert ms --to $format > out 2>err; check "convert to $format" [ $? -eq 0 ]
+  check "convert says where" [ -e "$(head -1 out)" ]
+done
+"$hastings" sample ms --draws 100000000 --max-seconds 0.2 -q --json > out 2>err; check "sample --max-seconds" [ $? -eq 0 ]
+check "and stops there" grep -q '"stopped": "max-seconds"' out
+printf 'def log_prob(x: Tensor) -> Tensor:\n    return -0.5 * x[:, 0].square()\n' > flat.py
+echo '{"dim": 2}' > flat.json
+"$hastings" check script:flat.py > out 2>err; check "check finds a flat coordinate" [ $? -eq 4 ]
+check "and names it" grep -q "does not depend on x.2" out
+printf 'def log_prob(x: Tensor) -> Tensor:\n    return y\n' > bad.py
+echo '{"dim": 2}' > bad.json
+fails 3 "bad.py, line 2" fit script:bad.py
+cp m.py bad.py
+echo '{"dim": ' > bad.json
+fails 3 "bad.json" check script:bad.py
+fails 3 "none.py" check script:none.py
+fails 3 "none.pt" check module:none.pt
+fails 3 "none.so" check plugin:none.so
+fails 3 "none.stan" check stan:none.stan
+fails 3 "is not a usable shared object" check plugin:m.json
+fails 2 "data belongs to stan" check script:m.py --data m.json
+fails 2 "must be csv, netcdf or npz" convert ms --to xls
+fails 2 "no such run" convert nowhere --to csv
+fails 2 "no interrupted sampling" sample ms --resume
+fails 2 "nothing to resume" fit ms --resume
+fails 2 "no interrupted learning" fit nowhere --resume
+fails 2 "name its folder" sample gaussian --more 5
+fails 2 "excludes" sample ms --more 5 --chains 2
 
 # A full disk: a file system of two megabytes, where mounting is allowed.
 mkdir full

@@ -21,10 +21,14 @@ begin=$(date +%s%N)
 sample_ms=$((($(date +%s%N) - begin) / 1000000))
 body() { sed '/^#  Elapsed/,$d' "$1"; }
 
+# Every other kill waits for a stored state first, however slow the machine: else nothing might ever be taken up.
+stored() { for _ in $(seq 100); do [ -e "$1" ] && break; kill -0 $pid 2> /dev/null || break; sleep 0.05; done; }
+
 resumed=0
 "$hastings" fit $target -o killed "${learn[@]}" > /dev/null & pid=$!
 for ((k = 0; k < kills; ++k)); do
-  sleep "$(printf '0.%03d' $((RANDOM % 1000)))"
+  [ $((k % 2)) -eq 0 ] && stored killed.fitting/state.pt
+  sleep "$(printf '0.%03d' $((RANDOM % 400)))"
   [ $((RANDOM % 2)) -eq 0 ] && sleep "$(awk "BEGIN { print $((RANDOM % 1000)) / 1000 * $fit_ms / 4000 }")"
   kill -9 $pid 2> /dev/null
   wait $pid 2> /dev/null
@@ -43,6 +47,7 @@ wait $pid || { echo "FAILED: learning after the last kill"; cat err; failed=1; }
 cmp -s whole/proposal.pt killed/proposal.pt || { echo "FAILED: proposal differs in the end"; failed=1; }
 [ "$(cut -d, -f1-7 whole/history.csv)" = "$(cut -d, -f1-7 killed/history.csv)" ] || { echo "FAILED: history differs"; failed=1; }
 [ ! -e killed.fitting ] || { echo "FAILED: leftovers of learning"; failed=1; }
+[ $resumed -gt 0 ] || { echo "FAILED: learning was never taken up"; failed=1; }
 echo "learning ($fit_ms ms): $kills kills, taken up $resumed times"
 
 resumed=0
@@ -54,6 +59,7 @@ same() {
 }
 "$hastings" sample killed "${draw[@]}" > /dev/null & pid=$!
 for ((k = 0; k < kills; ++k)); do
+  [ $((k % 2)) -eq 0 ] && stored killed/.sampling/state.pt
   sleep "$(awk "BEGIN { print 0.4 + $((RANDOM % 1000)) / 1000 * $sample_ms / 2000 }")"
   kill -9 $pid 2> /dev/null
   wait $pid 2> /dev/null
@@ -71,5 +77,6 @@ done
 wait $pid || { echo "FAILED: sampling after the last kill"; cat err; failed=1; }
 same "in the end"
 [ ! -e killed/.sampling ] || { echo "FAILED: leftovers of sampling"; failed=1; }
+[ $resumed -gt 0 ] || { echo "FAILED: sampling was never taken up"; failed=1; }
 echo "sampling ($sample_ms ms): $kills kills, taken up $resumed times"
 exit $failed

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "hastings/core/error.h"
+#include "write_all.h"
 
 namespace hastings {
 namespace {
@@ -41,13 +42,7 @@ void AtomicFile::write(std::string_view bytes) {
 }
 
 void AtomicFile::flush() {
-  for (size_t done = 0; done < buffer_.size();) {
-    const ssize_t n = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(path_, "cannot be written");
-    done += static_cast<size_t>(n);
-  }
-  buffer_.clear();
+  if (!write_all(descriptor_, buffer_)) fail(path_, "cannot be written");
 }
 
 void AtomicFile::commit() {

@@ -17,9 +17,6 @@
 namespace hastings {
 namespace {
 
-// Fills `size` bytes, or returns false.
-using Reader = std::function<bool(char* data, size_t size)>;
-
 [[noreturn]] void fail(const std::string& name, const std::string& what) {
   throw DataError(fmt::format("{}: {}", name, what));
 }
@@ -61,23 +58,13 @@ std::vector<int64_t> reversed(int64_t n) {
   return order;
 }
 
-Tensor parse_npy(const std::string& name, const Reader& read) {
-  char head[8];
-  if (!read(head, 8) || std::memcmp(head, "\x93NUMPY", 6) != 0) fail(name, "is not a NumPy array");
-  const size_t width = head[6] == 1 ? 2 : 4;  // of the header's length
-  unsigned char size[4] = {};
-  if (!read(reinterpret_cast<char*>(size), width)) fail(name, "ends in its header");
-  const size_t length = size[0] | size[1] << 8 | size[2] << 16 | static_cast<size_t>(size[3]) << 24;
-  if (length > 1 << 20) fail(name, "has a damaged header");
-  std::string header(length, ' ');
-  if (!read(header.data(), length)) fail(name, "ends in its header");
-  std::string descr = field(header, "descr", ",");
-  descr = descr.size() > 2 ? descr.substr(1, descr.size() - 2) : descr;
-  const auto type = scalar_type(descr);
-  if (type == at::ScalarType::Undefined) fail(name, fmt::format("has elements of type '{}', which is not read", descr));
-  std::vector<int64_t> shape = parse_shape(field(header, "shape", ")"));
-  const bool fortran = field(header, "fortran_order", ",") == "True";
-  if (fortran) std::reverse(shape.begin(), shape.end());
+Tensor parse_npy(const std::string& name, const ByteReader& read) {
+  const NpyHead head = read_npy_head(name, read);
+  const auto type = scalar_type(head.type);
+  if (type == at::ScalarType::Undefined)
+    fail(name, fmt::format("has elements of type '{}', which is not read", head.type));
+  std::vector<int64_t> shape = head.shape;
+  if (head.fortran) std::reverse(shape.begin(), shape.end());
   int64_t count = 1;
   for (const int64_t n : shape) {
     if (n < 0 || (n > 0 && count > (int64_t{1} << 40) / n)) fail(name, "has an impossible shape");
@@ -86,7 +73,7 @@ Tensor parse_npy(const std::string& name, const Reader& read) {
   Tensor array = at::empty(shape, type);
   if (!read(static_cast<char*>(array.data_ptr()), static_cast<size_t>(array.numel()) * array.element_size()))
     fail(name, "ends before its data do");
-  if (fortran) array = array.permute(reversed(array.dim()));
+  if (head.fortran) array = array.permute(reversed(array.dim()));
   return array.to(at::isFloatingType(type) ? at::kDouble : at::kLong).contiguous();
 }
 
@@ -95,6 +82,25 @@ struct Discard {
 };
 
 }  // namespace
+
+NpyHead read_npy_head(const std::string& name, const ByteReader& read) {
+  char magic[8];
+  if (!read(magic, 8) || std::memcmp(magic, "\x93NUMPY", 6) != 0) fail(name, "is not a NumPy array");
+  const size_t width = magic[6] == 1 ? 2 : 4;  // of the text's length
+  unsigned char size[4] = {};
+  if (!read(reinterpret_cast<char*>(size), width)) fail(name, "ends in its header");
+  const size_t length = size[0] | size[1] << 8 | size[2] << 16 | static_cast<size_t>(size[3]) << 24;
+  if (length > 1 << 20) fail(name, "has a damaged header");
+  std::string text(length, ' ');
+  if (!read(text.data(), length)) fail(name, "ends in its header");
+  NpyHead head;
+  head.type = field(text, "descr", ",");
+  if (head.type.size() > 2) head.type = head.type.substr(1, head.type.size() - 2);
+  head.shape = parse_shape(field(text, "shape", ")"));
+  head.fortran = field(text, "fortran_order", ",") == "True";
+  head.size = static_cast<int64_t>(8 + width + length);
+  return head;
+}
 
 Tensor read_npy(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);

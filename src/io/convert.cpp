@@ -210,11 +210,13 @@ std::string to_netcdf(const std::string& folder, const StoredDraws& stored, cons
 
 std::vector<std::string> to_csv(const std::string& folder, const StoredDraws& stored) {
   const SampleRequest request = finished_request(folder);
+  const std::string target = stored_target(folder);
+  const double seconds = load_summary(folder)["sample_seconds"].get<double>();
   std::vector<std::string> files;
   for (int64_t c = 0; c < stored.chains(); ++c) {
     files.push_back(fmt::format("{}/chain-{}.csv", folder, c + 1));
-    write_stan_csv(files.back(), stored_target(folder), request.options, static_cast<int>(c), stored.names(),
-                   load_summary(folder)["sample_seconds"].get<double>(), [&](int64_t first, int64_t n) {
+    write_stan_csv(files.back(), target, request.options, static_cast<int>(c), stored.names(), seconds,
+                   [&](int64_t first, int64_t n) {
                      auto read = [&](const char* array) { return stored.read(array, c, first, n); };
                      return ChainRows{read("draws"), read("lp"), read("accept_stat"), read("log_weight")};
                    });

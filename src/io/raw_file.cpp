@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "../core/write_all.h"
 #include "hastings/core/error.h"
 
 namespace hastings {
@@ -43,13 +44,7 @@ void RawFile::append(const double* values, int64_t count) {
 }
 
 void RawFile::flush() {
-  for (size_t done = 0; done < buffer_.size();) {
-    const ssize_t n = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(path_, "cannot be written");
-    done += static_cast<size_t>(n);
-  }
-  buffer_.clear();
+  if (!write_all(descriptor_, buffer_)) fail(path_, "cannot be written");
 }
 
 void read_raw(const std::string& path, int64_t first, int64_t count, double* out) {

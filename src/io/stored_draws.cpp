@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 #include <zip.h>
 
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
+#include "hastings/data/arrays.h"
 #include "hastings/io/run_folder.h"
 
 namespace hastings {
@@ -29,24 +29,12 @@ struct StoredDraws::Archive {
     zip_file_t* file = zip_fopen(zip, (name + ".npy").c_str(), 0);
     if (!file) return false;
     const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> closer(file, zip_fclose);
-    unsigned char head[10];
-    auto bad = [&] { throw DataError(fmt::format("{}: '{}' is not an array of doubles", path, name)); };
-    if (zip_fread(file, head, 10) != 10 || std::memcmp(head, "\x93NUMPY\x01", 7) != 0) bad();
-    const int64_t length = head[8] | head[9] << 8;
-    std::string text(static_cast<size_t>(length), ' ');
-    if (zip_fread(file, text.data(), static_cast<zip_uint64_t>(length)) != length) bad();
-    const auto open = text.find('('), close = text.find(')');
-    if (text.find("'<f8'") == std::string::npos || open == std::string::npos || close == std::string::npos) bad();
-    for (size_t at = open + 1; at < close;) {
-      if (!std::isdigit(static_cast<unsigned char>(text[at]))) {
-        ++at;
-        continue;
-      }
-      size_t used = 0;
-      out.shape.push_back(std::stoll(text.substr(at), &used));
-      at += used;
-    }
-    out.data = 10 + length;
+    const NpyHead head = read_npy_head(path + ":" + name, [&](char* data, size_t size) {
+      return zip_fread(file, data, size) == static_cast<zip_int64_t>(size);
+    });
+    if (head.type != "<f8") throw DataError(fmt::format("{}: '{}' is not an array of doubles", path, name));
+    out.shape = head.shape;
+    out.data = head.size;
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "commands.h"
+#include "gan.h"
 #include "hastings/core/error.h"
 #include "hastings/io/run_folder.h"
 #include "progress.h"
@@ -213,6 +214,8 @@ int run(int argc, char** argv) {
       ->envname("HASTINGS_TEST_DATA");
   reproduce->add_flag("-q,--quiet", options.common.quiet, "No progress");
 
+  const hastings::app::GanCommands gan(app);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -225,6 +228,7 @@ int run(int argc, char** argv) {
   options.fit.start.seed = options.fit.learn.seed = options.sample.options.seed = seed;
   options.fit.learn.threads = options.sample.options.threads = threads;
   hastings::app::watch_interrupts();
+  if (const auto code = gan.run()) return *code;
   if (targets->parsed()) return hastings::app::list_targets_command(options.common);
   if (fit->parsed()) return hastings::app::fit_command(options);
   if (check->parsed()) return hastings::app::check_command(options);

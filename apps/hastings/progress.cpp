@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <numeric>
@@ -72,13 +73,18 @@ void Progress::on_learn(const LearnProgress& p) {
     show(fmt::format("start  Hamiltonian moves from the mode, acceptance {:.2f}", p.acceptance), true);
     return;
   }
+  if (p.phase.starts_with("calibrate")) {
+    show(fmt::format("{}{}", p.phase, p.max_iterations > 1 ? fmt::format(" ({} of {})", p.iteration, p.max_iterations) : ""), true);
+    return;
+  }
   // Whichever limit comes first; learning usually converges before.
   const double by_steps =
       p.max_iterations > 0 ? static_cast<double>(p.iteration) / static_cast<double>(p.max_iterations) : 0;
   const double by_time = p.max_seconds > 0 ? p.seconds / p.max_seconds : 0, share = std::max(by_steps, by_time);
   const double left = share > 0 ? p.seconds * (1 - share) / share : 0;
-  show(fmt::format("learn  {} step {}, acceptance {:.3f}, loss {:.4f} ({}), at most {} left", bar(share), p.iteration,
-                   p.acceptance, p.loss, p.phase, clock(left)),
+  const std::string acceptance = std::isnan(p.acceptance) ? "" : fmt::format("acceptance {:.3f}, ", p.acceptance);
+  show(fmt::format("learn  {} step {}, {}loss {:.4f} ({}), at most {} left", bar(share), p.iteration, acceptance, p.loss,
+                   p.phase, clock(left)),
        false);
 }
 
@@ -91,8 +97,9 @@ void Progress::on_sample(const SampleProgress& p) {
   const auto done = static_cast<double>(std::accumulate(chain_done_.begin(), chain_done_.end(), int64_t{0}));
   const double share = done / (static_cast<double>(p.total) * static_cast<double>(p.chains));
   const double seconds = std::chrono::duration<double>(now - sampling_since_).count();
-  show(fmt::format("sample {} {:.0f} draws, acceptance {:.3f}, about {} left", bar(share), done, p.acceptance,
-                   clock(share > 0 ? seconds * (1 - share) / share : 0)),
+  const std::string what = std::isnan(p.acceptance) ? fmt::format("{:.0f} proposals scored", done)
+                                                    : fmt::format("{:.0f} draws, acceptance {:.3f}", done, p.acceptance);
+  show(fmt::format("sample {} {}, about {} left", bar(share), what, clock(share > 0 ? seconds * (1 - share) / share : 0)),
        false);
 }
 

@@ -74,8 +74,10 @@ Tensor parse_npy(const std::string& name, const ByteReader& read) {
   if (!read(static_cast<char*>(array.data_ptr()), static_cast<size_t>(array.numel()) * array.element_size()))
     fail(name, "ends before its data do");
   if (head.fortran) array = array.permute(reversed(array.dim()));
-  return array.to(at::isFloatingType(type) ? at::kDouble : at::kLong).contiguous();
+  return array.contiguous();
 }
+
+Tensor widened(const Tensor& array) { return array.to(array.is_floating_point() ? at::kDouble : at::kLong); }
 
 struct Discard {
   void operator()(zip_t* archive) const { zip_discard(archive); }
@@ -102,13 +104,13 @@ NpyHead read_npy_head(const std::string& name, const ByteReader& read) {
   return head;
 }
 
-Tensor read_npy(const std::string& path) {
+Tensor read_npy_as_stored(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) fail(path, "cannot be opened");
   return parse_npy(path, [&](char* data, size_t size) { return std::fread(data, 1, size, file.get()) == size; });
 }
 
-std::map<std::string, Tensor> read_npz(const std::string& path) {
+std::map<std::string, Tensor> read_npz_as_stored(const std::string& path) {
   int code = 0;
   const std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (!archive) fail(path, "is not a readable npz archive");
@@ -131,6 +133,14 @@ std::map<std::string, Tensor> read_npz(const std::string& path) {
     if (name.size() > 4 && name.ends_with(".npy")) name.resize(name.size() - 4);
     arrays[name] = array;
   }
+  return arrays;
+}
+
+Tensor read_npy(const std::string& path) { return widened(read_npy_as_stored(path)); }
+
+std::map<std::string, Tensor> read_npz(const std::string& path) {
+  auto arrays = read_npz_as_stored(path);
+  for (auto& [name, array] : arrays) array = widened(array);
   return arrays;
 }
 

@@ -14,8 +14,8 @@
 namespace hastings {
 namespace {
 
-std::string npy_header(const std::vector<int64_t>& shape) {
-  std::string text = fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': ({}{}), }}",
+std::string npy_header(const std::string& type, const std::vector<int64_t>& shape) {
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", type,
                                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   while ((text.size() + 11) % 64 != 0) text += ' ';
   text += '\n';
@@ -107,7 +107,7 @@ void write_npz(const std::string& path, const std::vector<NpzArray>& arrays) {
     fail(zip_error_strerror(&error));
   }
   for (const auto& array : arrays) {
-    auto* parts = new Parts{npy_header(array.shape), array.parts, 0, 0, nullptr, {}};
+    auto* parts = new Parts{npy_header(array.type, array.shape), array.parts, 0, 0, nullptr, {}};
     zip_error_init(&parts->error);
     zip_source_t* source = zip_source_function(archive.get(), parts_callback, parts);
     const zip_int64_t index =

@@ -24,6 +24,10 @@ NpyHead read_npy_head(const std::string& name, const ByteReader& read);
 Tensor read_npy(const std::string& path);
 std::map<std::string, Tensor> read_npz(const std::string& path);
 
+// The same in the type of the file.
+Tensor read_npy_as_stored(const std::string& path);
+std::map<std::string, Tensor> read_npz_as_stored(const std::string& path);
+
 // FILE.npy, FILE.npz:NAME, a table of numbers (CSV or white space), or FILE.csv:NAME for one of its columns; a table of
 // one column is a vector.
 Tensor read_array(const std::string& spec);

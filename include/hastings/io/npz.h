@@ -1,4 +1,4 @@
-// NumPy archives of doubles, written from files that may be larger than memory. (Reading: data/arrays.h.)
+// NumPy archives, written from files that may be larger than memory. (Reading: data/arrays.h.)
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace hastings {
 
-// One array of an archive: its shape, and the raw little-endian doubles as the concatenation of files.
+// One array of an archive: its shape, and the raw little-endian numbers as the concatenation of files.
 struct NpzArray {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<std::string> parts;
+  std::string type = "<f8";  // as NumPy writes it; "|u1" for bytes
 };
 
 // Whole or not there, like every file.

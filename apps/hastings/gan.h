@@ -1,0 +1,24 @@
+// `hastings gan ...` and `hastings data ...`: their options, and one function a command.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+
+namespace hastings::app {
+
+class GanCommands {
+ public:
+  explicit GanCommands(CLI::App& app);
+  ~GanCommands();
+  // The exit code, if one of the commands was given.
+  std::optional<int> run() const;
+
+ 
+  struct Options;
+
+ private:
+  std::unique_ptr<Options> options_;
+};
+
+}  // namespace hastings::app

@@ -1,0 +1,55 @@
+// Which calibration and which protocol: chosen from held-out evidence, and said why.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hastings/core/events.h"
+#include "hastings/gan/calibrate.h"
+#include "hastings/gan/filter.h"
+#include "hastings/gan/pair.h"
+
+namespace hastings {
+
+struct CalibrateOptions {
+  std::string method = "auto";    // or one of Calibration's
+  double penalty = 0.01;          // of head and refit; auto tries several
+  std::string protocol = "auto";  // or chain, restarts, generated
+  int64_t per_output = 10;
+  uint64_t seed = 1;
+  int threads = 0;
+  void validate() const;
+};
+
+// One way to sample, as it did on data that took no part in its calibration.
+struct Trial {
+  std::string method, protocol;
+  double penalty = 0;
+  double log_loss = 0;       // a proper score of the ratio
+  double acceptance = 0, unique = 0;  // overlap
+  int64_t longest_run = 0;
+  double distance = 0;        // of what the protocol gives from held-out reals: Fréchet, in the discriminator's features
+  double distance_error = 0;  // from independent parts of the proposals
+  bool sound() const;         // better than a constant by the proper score, and overlap enough for the chain to move
+  std::string name() const;  // "head (C = 0.01), chain"
+};
+
+struct ChosenCalibration {
+  Calibration calibration;
+  std::string protocol;  // "plain" where no filter was better than none
+  int64_t per_output = 10;
+  int64_t advised_per_output = 10;  // proposals an output at which a chain repeats one output in twenty
+  std::vector<double> real_scores;  // calibrated log weights of held-out reals: where restarts start
+  CalibrationQuality quality, raw_quality;
+  Trial expected, plain, raw;  // the choice, no filter at all, and the discriminator's own logits in a chain
+  std::vector<Trial> trials;   // all that was tried, the best first
+  std::vector<std::string> reasons, warnings;
+};
+
+// `real`: the calibration split, uint8 [n, c, h, w].
+ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& options, Observer& observer);
+
+void save_calibration(const std::string& folder, const ChosenCalibration& chosen);
+ChosenCalibration load_calibration(const std::string& folder);
+
+}  // namespace hastings

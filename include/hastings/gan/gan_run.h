@@ -1,0 +1,61 @@
+// A GAN's run on disk: pair.json with the networks and their weights, config.json, splits.json, history.csv, samples/,
+// state.safetensors (to go on training), calibration.json.
+#pragma once
+
+#include <string>
+
+#include "hastings/data/images.h"
+#include "hastings/gan/train.h"
+
+namespace hastings {
+
+// What data a run uses, and how.
+struct GanData {
+  std::string spec;
+  ImageOptions images;
+  SplitOptions splits;
+  uint64_t seed = 1;  // of the splits
+};
+
+// The data of a run with its splits; they are checked as they are loaded.
+struct SplitImages {
+  GanData data;
+  ImageSet images;
+  Splits splits;
+  int64_t copies = 0;  // images of held-out parts that have an exact copy in another part
+
+  Tensor part(const std::vector<int64_t>& indices) const;  // uint8 [n, c, h, w]
+};
+
+SplitImages load_split_images(const GanData& data);
+void save_splits(const std::string& folder, const SplitImages& images);
+// The splits of a run; `spec` names the data where they have moved (empty: as stored).
+SplitImages load_splits(const std::string& folder, const std::string& spec = "");
+
+struct GanTrainRequest {
+  GanTrainOptions train;
+  std::string networks = "dcgan";  // a preset, or a JSON file
+  int64_t width = 32, latent = 100;
+  double checkpoint_seconds = 60;
+  int64_t grid_every = 0;  // iterations between sample grids; 0: twenty of them
+  int threads = 0;
+};
+
+struct GanTrained {
+  int64_t iterations = 0;
+  double seconds = 0, acceptance = 0, discriminator_loss = 0, generator_loss = 0;
+  bool interrupted = false;
+};
+
+// Trains into `folder`. With `resume` it goes on from the stored state, with the stored request but for a later end.
+GanTrained train_gan(const std::string& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
+                     Observer& observer);
+// The request of a run that was begun.
+GanTrainRequest stored_gan_request(const std::string& folder);
+
+bool is_gan_run(const std::string& folder);
+
+// Puts a pair that was trained elsewhere into a run folder, with its weights; TorchScript modules stay where they are.
+void import_pair(const std::string& folder, const Pair& pair, const std::string& from_folder);
+
+}  // namespace hastings

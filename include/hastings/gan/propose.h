@@ -1,0 +1,37 @@
+// The generator as a source of numbered proposals: proposal i is a function of (seed, i) and nothing else, so that scores
+// can be kept and images made again for those that won.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "hastings/core/events.h"
+#include "hastings/gan/calibrate.h"
+#include "hastings/gan/pair.h"
+
+namespace hastings {
+
+constexpr int64_t kProposalBlock = 250;  // proposals that go through the networks together
+
+class Proposals {
+ public:
+  Proposals(const Pair& pair, uint64_t seed, int threads);
+
+  // What the discriminator says of proposals [from, from + count); features only where asked for.
+  Opinions opinions(int64_t from, int64_t count, bool features) const;
+  // uint8 [numbers, c, h, w]
+  Tensor render(const std::vector<int64_t>& numbers) const;
+  // Calls `take(first, calibrated log weights)` for blocks of [0, count) in order; memory is bounded.
+  void weigh(int64_t count, const Calibration& calibration, const std::function<void(const Tensor&)>& take, Observer& observer) const;
+
+ private:
+  Opinions block(int64_t number, bool features) const;
+  const Pair& pair_;
+  uint64_t seed_;
+  int threads_;
+};
+
+// The same for real images, uint8 [n, c, h, w].
+Opinions opinions_of(const Pair& pair, const Tensor& pixels, bool features, int threads);
+
+}  // namespace hastings

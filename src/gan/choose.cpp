@@ -1,0 +1,405 @@
+#include "hastings/gan/choose.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "hastings/core/error.h"
+#include "hastings/core/files.h"
+#include "hastings/core/parallel.h"
+#include "hastings/diagnose/frechet.h"
+#include "hastings/gan/propose.h"
+
+namespace hastings {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kDirections = 64;  // principal directions distances are taken in
+constexpr int kParts = 4;            // of the judging proposals, for errors
+constexpr double kEnoughUnique = 0.5, kEnoughAcceptance = 0.02;
+
+// The leading principal directions of standardised features, by subspace iteration.
+struct Projection {
+  Tensor mean, scale, directions;  // [w], [w], [w, d]
+
+  Projection(const Tensor& features, uint64_t seed) {
+    mean = features.mean(0);
+    const Tensor sd = features.std(0);
+    scale = at::where(sd > 1e-6 * sd.max(), sd, at::full_like(sd, INFINITY));
+    const Tensor x = (features - mean) / scale;
+    const int64_t d = std::min({kDirections, x.size(1), x.size(0) - 1});
+    Stream stream(seed, 0, Purpose::kExact);
+    Tensor q = stream.normal({x.size(1), d}).to(at::kFloat);
+    for (int i = 0; i < 12; ++i) q = std::get<0>(at::linalg_qr(x.t().mm(x.mm(q))));
+    directions = q;
+  }
+  Tensor operator()(const Tensor& features) const { return ((features - mean) / scale).mm(directions); }
+};
+
+struct Setting {
+  Calibration calibration;
+  std::vector<double> real_scores;
+  CalibrationQuality quality;
+};
+
+std::vector<double> to_vector(const Tensor& t) {
+  const Tensor c = t.to(at::kDouble).contiguous();
+  return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
+}
+
+struct MeanError {
+  double mean = 0, error = 0;
+};
+MeanError mean_error(const std::vector<double>& values) {
+  MeanError out;
+  const auto n = static_cast<double>(values.size());
+  for (const double v : values) out.mean += v / n;
+  for (const double v : values) out.error += (v - out.mean) * (v - out.mean);
+  out.error = std::sqrt(out.error / (n - 1) / n);
+  return out;
+}
+
+// A protocol on parts of the judging proposals, against held-out reals.
+Trial try_protocol(const std::string& protocol, const Setting& setting, const Tensor& weights, const Tensor& projected,
+                   const FeatureMoments& real, const CalibrateOptions& o, const std::string& method) {
+  Trial t;
+  t.method = method;
+  t.penalty = setting.calibration.penalty;
+  t.protocol = protocol;
+  t.log_loss = setting.quality.log_loss;
+  const int64_t part = weights.size(0) / kParts / o.per_output * o.per_output;
+  std::vector<Tensor> chosen;
+  std::vector<double> distances;
+  for (int k = 0; k < kParts; ++k) {
+    FilterOptions f;
+    f.protocol = protocol;
+    f.per_output = o.per_output;
+    f.outputs = part / o.per_output;
+    f.seed = o.seed + static_cast<uint64_t>(k);
+    Filter filter(f, setting.real_scores);
+    filter.feed(to_vector(weights.narrow(0, k * part, part)));
+    const Filtered got = filter.finish();
+    t.acceptance += got.acceptance / kParts;
+    t.unique += got.unique / kParts;
+    t.longest_run = std::max(t.longest_run, got.longest_run);
+    chosen.push_back(projected.index_select(0, at::tensor(got.chosen, at::kLong) + k * part));
+    distances.push_back(frechet_distance(feature_moments(chosen.back()), real));
+  }
+  const MeanError parts = mean_error(distances);
+  // A distance from n outputs is too large by about c/n: from all of them and from the parts follows the one of many
+  // (Chong and Forsyth 2020).
+  const double all = frechet_distance(feature_moments(at::cat(chosen)), real);
+  t.distance = all - (parts.mean - all) / (kParts - 1);
+  t.distance_error = parts.error;
+  return t;
+}
+
+// At how many proposals an output a chain repeats itself in one output of twenty.
+int64_t thinning(const std::vector<double>& weights, uint64_t seed) {
+  Stream stream(seed, 0, Purpose::kAccept);
+  std::vector<double> log_u(weights.size()), stat(weights.size());
+  std::vector<int64_t> held(weights.size());
+  stream.uniform(log_u);
+  for (double& u : log_u) u = std::log(u);
+  ScanState state;
+  ScanInfo info;
+  scan(weights, log_u, state, info, held, stat);
+  for (int64_t k = 1; k < static_cast<int64_t>(weights.size()) / 20; k = k < 10 ? k + 1 : k * 5 / 4) {
+    int64_t outputs = 0, repeats = 0;
+    for (auto i = static_cast<size_t>(2 * k); i < held.size(); i += static_cast<size_t>(k)) {
+      ++outputs;
+      repeats += held[i] == held[i - static_cast<size_t>(k)] ? 1 : 0;
+    }
+    if (20 * repeats <= outputs) return k;
+  }
+  return static_cast<int64_t>(weights.size()) / 20;
+}
+
+struct Candidate {
+  std::string method;
+  double penalty;
+};
+
+std::vector<Candidate> candidates(const CalibrateOptions& o, bool features) {
+  if (o.method != "auto") return {{o.method, o.penalty}};
+  std::vector<Candidate> out = {{"platt", 0}, {"beta", 0}, {"isotonic", 0}};
+  for (const char* method : {"head", "refit"}) {
+    if (!features && std::string(method) == "head") continue;
+    for (const double c : {1e-5, 1e-4, 1e-3, 1e-2, 1e-1}) out.push_back({method, c});
+  }
+  return out;
+}
+
+void explain(ChosenCalibration& c, const CalibrateOptions& o) {
+  auto& say = c.reasons;
+  const Trial &e = c.expected, &p = c.plain;
+  if (c.protocol == "plain") {
+    say.push_back(fmt::format(
+        "No filter: nothing tried brings the samples nearer to held-out images than the generator's own ({:.2f}, error {:.2f}).", p.distance,
+        p.distance_error));
+  } else {
+    say.push_back(fmt::format("{}: held-out distance {:.2f} (error {:.2f}); the plain generator has {:.2f}.", e.name(), e.distance,
+                              e.distance_error, p.distance));
+    say.push_back(fmt::format("Its log-loss on held-out data is {:.3f} (a constant has {:.3f}), acceptance {:.2f}, {:.0f} % of the outputs differ.",
+                              e.log_loss, std::log(2.0), e.acceptance, 100 * e.unique));
+  }
+  const Trial& r = c.raw;
+  const bool raw_used = o.method == "none" && c.protocol != "plain";
+  if (!r.sound()) {
+    const std::string text = fmt::format(
+        "With the discriminator's own logits a chain would accept {:.2g} % of the proposals and {:.0f} % of its outputs would be "
+        "repeats (log-loss {:.2f}; a constant has {:.2f}): they are {}.",
+        100 * r.acceptance, 100 * (1 - r.unique), r.log_loss, std::log(2.0),
+        r.log_loss > std::log(2.0) ? "far too sure of themselves" : "too sharp for the overlap there is");
+    (raw_used ? c.warnings : say).push_back(text);
+  }
+  if (c.protocol != "plain" && !e.sound() && !raw_used)
+    c.warnings.push_back(fmt::format("{}: acceptance {:.2g}, {:.0f} % of the outputs are repeats: the chain hardly moves.", e.name(), e.acceptance,
+                                     100 * (1 - e.unique)));
+  if (c.quality.accuracy > 0.9)
+    c.warnings.push_back(fmt::format(
+        "The discriminator tells {:.0f} % of held-out real from generated images: few proposals can pass for real. More proposals an "
+        "output (--per-output), a milder calibration (a smaller --penalty) or a discriminator stopped earlier would help.",
+        100 * c.quality.accuracy));
+  if (c.protocol == "chain" && c.advised_per_output > 2 * o.per_output)
+    c.warnings.push_back(fmt::format("By its autocorrelation the chain wants {} proposals an output for one repeat in twenty; it has {}.",
+                                     c.advised_per_output, o.per_output));
+}
+
+json to_json(const Trial& t) {
+  return {{"method", t.method},   {"penalty", t.penalty},       {"protocol", t.protocol}, {"log_loss", t.log_loss},
+          {"acceptance", t.acceptance}, {"unique", t.unique}, {"longest_run", t.longest_run}, {"distance", t.distance},
+          {"distance_error", t.distance_error}};
+}
+
+Trial trial_from(const json& j) {
+  Trial t;
+  t.method = j.at("method").get<std::string>();
+  t.penalty = j.at("penalty").get<double>();
+  t.protocol = j.at("protocol").get<std::string>();
+  t.log_loss = j.at("log_loss").get<double>();
+  t.acceptance = j.at("acceptance").get<double>();
+  t.unique = j.at("unique").get<double>();
+  t.longest_run = j.at("longest_run").get<int64_t>();
+  t.distance = j.at("distance").get<double>();
+  t.distance_error = j.at("distance_error").get<double>();
+  return t;
+}
+
+json to_json(const CalibrationQuality& q) {
+  return {{"log_loss", q.log_loss}, {"log_loss_error", q.log_loss_error}, {"accuracy", q.accuracy}, {"auc", q.auc}, {"z", q.z},
+          {"slope", q.slope}, {"odds_fake", q.odds_fake}, {"odds_real", q.odds_real}, {"weight_ess", q.weight_ess},
+          {"curve_predicted", q.curve_predicted}, {"curve_observed", q.curve_observed}, {"curve_error", q.curve_error}};
+}
+
+CalibrationQuality quality_from(const json& j) {
+  auto number = [&](const char* key) { return j.at(key).is_null() ? INFINITY : j.at(key).get<double>(); };
+  CalibrationQuality q;
+  q.log_loss = number("log_loss");
+  q.log_loss_error = number("log_loss_error");
+  q.accuracy = number("accuracy");
+  q.auc = number("auc");
+  q.z = number("z");
+  q.slope = number("slope");
+  q.odds_fake = number("odds_fake");
+  q.odds_real = number("odds_real");
+  q.weight_ess = number("weight_ess");
+  q.curve_predicted = j.at("curve_predicted").get<std::vector<double>>();
+  q.curve_observed = j.at("curve_observed").get<std::vector<double>>();
+  q.curve_error = j.at("curve_error").get<std::vector<double>>();
+  return q;
+}
+
+}  // namespace
+
+bool Trial::sound() const { return log_loss < std::log(2.0) && acceptance >= kEnoughAcceptance && unique >= kEnoughUnique; }
+
+std::string Trial::name() const {
+  if (protocol == "plain") return "plain generator";
+  const bool ridge = method == "head" || method == "refit";
+  return fmt::format("{}{}, {}", method == "none" ? "raw logits" : method, ridge ? fmt::format(" (C = {:g})", penalty) : "", protocol);
+}
+
+void CalibrateOptions::validate() const {
+  static const std::set<std::string> methods = {"auto", "none", "platt", "beta", "isotonic", "head", "refit"},
+                                     protocols = {"auto", "chain", "restarts", "generated", "plain"};
+  if (!methods.contains(method))
+    throw ConfigError(fmt::format("method '{}': must be auto, none, platt, beta, isotonic, head or refit", method));
+  if (!protocols.contains(protocol))
+    throw ConfigError(fmt::format("protocol '{}': must be auto, chain, restarts, generated or plain", protocol));
+  if (!(penalty > 0)) throw ConfigError(fmt::format("penalty {}: must be positive", penalty));
+  if (per_output < 1) throw ConfigError(fmt::format("proposals per output {}: must be positive", per_output));
+}
+
+ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& o, Observer& observer) {
+  o.validate();
+  const int64_t n = real.size(0), fitting = n / 2;
+  if (fitting < 50) throw DataError(fmt::format("{} images are too few to calibrate with (100 at least)", n));
+  auto check_stop = [&] {
+    if (observer.should_stop()) throw Interrupted("calibration interrupted");
+  };
+  auto tell = [&](const std::string& phase, int64_t done, int64_t of) {
+    check_stop();
+    LearnProgress p;
+    p.phase = "calibrate: " + phase;
+    p.iteration = done;
+    p.max_iterations = of;
+    observer.on_learn(p);
+  };
+
+  // Shuffled: neighbours in a data set are alike. One half calibrates, the other judges.
+  const Tensor order = Stream(o.seed, 0, Purpose::kChoice).permutation(n);
+  tell("scores of real images", 0, 1);
+  const Opinions all_real = opinions_of(pair, real.index_select(0, order), true, o.threads);
+  const Opinions real_fit = all_real.rows(0, fitting), real_judge = all_real.rows(fitting, n - fitting);
+  const int64_t fakes = std::min<int64_t>(4 * fitting, 20000);
+  const Proposals fit_proposals(pair, o.seed ^ 0x9e3779b97f4a7c15ULL, o.threads);
+  tell("scores of generated images", 0, 1);
+  const Opinions fake_fit = fit_proposals.opinions(0, fakes, true);
+  if (!at::isfinite(real_fit.logits).all().item<bool>() || !at::isfinite(fake_fit.logits).all().item<bool>())
+    throw NumericalError("the discriminator gives scores that are not finite");
+
+  const auto wanted = candidates(o, pair.discriminator->has_features());
+  std::vector<Setting> settings(1);  // the first: logits as they are
+  std::vector<std::string> names = {"none"};
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    tell("fitting " + wanted[i].method, static_cast<int64_t>(i), static_cast<int64_t>(wanted.size()));
+    if (wanted[i].method == "none") continue;
+    const Calibration* start = settings.back().calibration.method == wanted[i].method ? &settings.back().calibration : nullptr;
+    settings.push_back({fit_calibration(wanted[i].method, wanted[i].penalty, real_fit, fake_fit, start), {}, {}});
+    names.push_back(wanted[i].method);
+  }
+
+  // Judging proposals: scored by every candidate, kept as numbers.
+  const int64_t per_part = std::max<int64_t>(o.per_output * 500, 10000) / o.per_output * o.per_output;
+  const int64_t judging = kParts * per_part, round = 16 * kProposalBlock;
+  const Projection project(at::cat({real_fit.features.narrow(0, 0, std::min<int64_t>(fitting, 2000)),
+                                    fake_fit.features.narrow(0, 0, std::min<int64_t>(fakes, 2000))}),
+                           o.seed);
+  const Proposals judge_proposals(pair, o.seed ^ 0xc2b2ae3d27d4eb4fULL, o.threads);
+  std::vector<Tensor> projected;
+  std::vector<std::vector<Tensor>> parts(settings.size());
+  for (int64_t from = 0; from < judging; from += round) {
+    tell("judging proposals", from, judging);
+    const Opinions opinions = judge_proposals.opinions(from, std::min(round, judging - from), true);
+    projected.push_back(project(opinions.features));
+    for (size_t s = 0; s < settings.size(); ++s) parts[s].push_back(settings[s].calibration.apply(opinions));
+  }
+  const Tensor judged = at::cat(projected);
+  const FeatureMoments real_moments = feature_moments(project(real_judge.features));
+  std::vector<Tensor> weights;
+  for (size_t s = 0; s < settings.size(); ++s) {
+    weights.push_back(at::cat(parts[s]));
+    const Tensor scores = settings[s].calibration.apply(real_judge);
+    settings[s].real_scores = to_vector(scores);
+    settings[s].quality = calibration_quality(scores, weights.back());
+  }
+
+  ChosenCalibration out;
+  out.per_output = o.per_output;
+  out.plain = try_protocol("plain", settings[0], weights[0], judged, real_moments, o, "none");
+  out.raw = try_protocol("chain", settings[0], weights[0], judged, real_moments, o, "none");
+  std::vector<std::string> protocols = {"chain", "restarts"};
+  if (o.protocol != "auto") protocols = {o.protocol};
+  struct Ranked {
+    Trial trial;
+    size_t setting;
+  };
+  std::vector<Ranked> ranked;
+  for (size_t s = 0; s < settings.size(); ++s) {
+    if (names[s] == "none" && o.method != "none") continue;
+    tell("trying protocols", static_cast<int64_t>(s), static_cast<int64_t>(settings.size()));
+    for (const auto& protocol : protocols)
+      ranked.push_back({try_protocol(protocol, settings[s], weights[s], judged, real_moments, o, names[s]), s});
+  }
+  // Sound ones first, then by the distance of what comes out.
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    if (a.trial.sound() != b.trial.sound()) return a.trial.sound();
+    return a.trial.distance < b.trial.distance;
+  });
+  for (const auto& r : ranked) out.trials.push_back(r.trial);
+  const Ranked& best = ranked.front();
+  out.expected = best.trial;
+  out.calibration = settings[best.setting].calibration;
+  out.real_scores = settings[best.setting].real_scores;
+  out.quality = settings[best.setting].quality;
+  out.raw_quality = settings[0].quality;
+  out.protocol = best.trial.protocol;
+  if (out.protocol == "chain") out.advised_per_output = thinning(to_vector(weights[best.setting]), o.seed);
+  // Asked to choose freely, no filter at all is a choice too.
+  const double error = std::hypot(best.trial.distance_error, out.plain.distance_error);
+  if (o.method == "auto" && o.protocol == "auto" && (!best.trial.sound() || best.trial.distance > out.plain.distance - error))
+    out.protocol = "plain";
+  explain(out, o);
+  return out;
+}
+
+void save_calibration(const std::string& folder, const ChosenCalibration& c) {
+  const auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
+  Weights tensors = {{"real_scores", at::tensor(c.real_scores, at::kDouble)}};
+  if (c.calibration.weight.defined()) tensors["weight"] = c.calibration.weight;
+  json trials = json::array();
+  for (const auto& t : c.trials) trials.push_back(to_json(t));
+  const json j = {{"method", c.calibration.method},
+                  {"penalty", c.calibration.penalty},
+                  {"coefficients", c.calibration.coefficients},
+                  {"knots", c.calibration.knots},
+                  {"values", c.calibration.values},
+                  {"bias", c.calibration.bias},
+                  {"protocol", c.protocol},
+                  {"per_output", c.per_output},
+                  {"advised_per_output", c.advised_per_output},
+                  {"quality", to_json(c.quality)},
+                  {"raw_quality", to_json(c.raw_quality)},
+                  {"expected", to_json(c.expected)},
+                  {"plain", to_json(c.plain)},
+                  {"raw", to_json(c.raw)},
+                  {"trials", trials},
+                  {"reasons", c.reasons},
+                  {"warnings", c.warnings}};
+  write_safetensors(file("calibration.safetensors"), tensors);
+  write_file(file("calibration.json"), j.dump(2) + "\n");
+}
+
+ChosenCalibration load_calibration(const std::string& folder) {
+  const std::string path = (std::filesystem::path(folder) / "calibration.json").string();
+  if (!std::filesystem::exists(path)) throw ConfigError(fmt::format("{}: is not calibrated; `hastings gan calibrate` does that", folder));
+  const json j = json::parse(read_file(path), nullptr, false);
+  const std::string tensor_path = (std::filesystem::path(folder) / "calibration.safetensors").string();
+  const Weights tensors = read_weights(tensor_path);
+  ChosenCalibration c;
+  try {
+    c.calibration.method = j.at("method").get<std::string>();
+    c.calibration.penalty = j.at("penalty").get<double>();
+    c.calibration.coefficients = j.at("coefficients").get<std::vector<double>>();
+    c.calibration.knots = j.at("knots").get<std::vector<double>>();
+    c.calibration.values = j.at("values").get<std::vector<double>>();
+    c.calibration.bias = j.at("bias").get<double>();
+    c.protocol = j.at("protocol").get<std::string>();
+    c.per_output = j.at("per_output").get<int64_t>();
+    c.advised_per_output = j.at("advised_per_output").get<int64_t>();
+    c.quality = quality_from(j.at("quality"));
+    c.raw_quality = quality_from(j.at("raw_quality"));
+    c.expected = trial_from(j.at("expected"));
+    c.plain = trial_from(j.at("plain"));
+    c.raw = trial_from(j.at("raw"));
+    for (const auto& t : j.at("trials")) c.trials.push_back(trial_from(t));
+    c.reasons = j.at("reasons").get<std::vector<std::string>>();
+    c.warnings = j.at("warnings").get<std::vector<std::string>>();
+    c.real_scores = to_vector(tensors.at("real_scores"));
+    if (c.calibration.needs_features()) c.calibration.weight = tensors.at("weight");
+  } catch (const json::exception&) {
+    throw DataError(fmt::format("{}: is damaged", path));
+  } catch (const std::out_of_range&) {
+    throw DataError(fmt::format("{}: does not belong to {}", tensor_path, path));
+  }
+  return c;
+}
+
+}  // namespace hastings

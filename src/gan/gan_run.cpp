@@ -1,0 +1,282 @@
+#include "hastings/gan/gan_run.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "hastings/core/error.h"
+#include "hastings/core/files.h"
+#include "hastings/core/parallel.h"
+
+namespace hastings {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::string in(const std::string& folder, const std::string& file) { return (fs::path(folder) / file).string(); }
+
+json read_json(const std::string& path) {
+  const json out = json::parse(read_file(path), nullptr, false);
+  if (out.is_discarded()) throw DataError(fmt::format("{}: is damaged", path));
+  return out;
+}
+
+json to_json(const GanData& d) {
+  return {{"spec", d.spec},           {"crop", d.images.crop},           {"size", d.images.size}, {"channels", d.images.channels},
+          {"calibrate", d.splits.calibrate}, {"reference", d.splits.reference}, {"seed", d.seed}, {"trained", d.splits.train}};
+}
+
+GanData data_from(const json& j) {
+  GanData d;
+  d.spec = j.at("spec").get<std::string>();
+  d.images.crop = j.at("crop").get<std::string>();
+  d.images.size = j.at("size").get<int64_t>();
+  d.images.channels = j.at("channels").get<int>();
+  d.splits.calibrate = j.at("calibrate").get<int64_t>();
+  d.splits.reference = j.at("reference").get<int64_t>();
+  d.seed = j.at("seed").get<uint64_t>();
+  d.splits.train = j.value("trained", true);
+  return d;
+}
+
+json to_json(const GanTrainRequest& r) {
+  return {{"loss", r.train.loss},
+          {"batch", r.train.batch},
+          {"iterations", r.train.iterations},
+          {"epochs", r.train.epochs},
+          {"learning_rate", r.train.learning_rate},
+          {"critic_steps", r.train.critic_steps},
+          {"gradient_penalty", r.train.gradient_penalty},
+          {"seed", r.train.seed},
+          {"networks", r.networks},
+          {"width", r.width},
+          {"latent", r.latent},
+          {"grid_every", r.grid_every},
+          {"threads", r.threads}};
+}
+
+constexpr const char* kHistoryHead = "iteration,discriminator_loss,generator_loss,acceptance,seconds\n";
+
+// Averages over the iterations since the last line, one line each.
+struct History {
+  std::string text = kHistoryHead;
+  double discriminator = 0, generator = 0, acceptance = 0;
+  int64_t count = 0;
+
+  void add(const GanProgress& p) {
+    discriminator += p.discriminator_loss;
+    generator += p.generator_loss;
+    acceptance += p.acceptance;
+    ++count;
+  }
+  void line(int64_t iteration, double seconds) {
+    const auto n = static_cast<double>(std::max<int64_t>(count, 1));
+    text += fmt::format("{},{:.6g},{:.6g},{:.6g},{:.1f}\n", iteration, discriminator / n, generator / n, acceptance / n, seconds);
+    discriminator = generator = acceptance = 0;
+    count = 0;
+  }
+  // Lines after the stored iteration belong to work that was lost.
+  void take_up(const std::string& stored, int64_t iteration, double& seconds) {
+    std::istringstream lines(stored);
+    std::string row;
+    std::getline(lines, row);
+    while (std::getline(lines, row)) {
+      if (std::atoll(row.c_str()) > iteration) break;
+      text += row + "\n";
+      seconds = std::atof(row.substr(row.rfind(',') + 1).c_str());
+    }
+  }
+};
+
+// `modules`: the folder that paths of TorchScript modules are relative to.
+void save_networks(const std::string& folder, const Pair& pair, const std::string& modules = "") {
+  json description = json::parse(pair.description);
+  for (const auto& [name, network] : {std::pair{"generator", pair.generator.get()}, {"discriminator", pair.discriminator.get()}}) {
+    json& part = description[name];
+    if (part.contains("module")) {
+      part["module"] = fs::absolute(fs::path(modules) / part["module"].get<std::string>()).string();
+      continue;
+    }
+    part["weights"] = fmt::format("{}.safetensors", name);
+    write_safetensors(in(folder, part["weights"]), network->weights());
+  }
+  write_file(in(folder, "pair.json"), description.dump(2) + "\n");
+}
+
+void save_grid(const std::string& folder, const Pair& pair, uint64_t seed, int64_t iteration) {
+  const at::NoGradGuard no_grad;
+  Stream stream(seed, 0, Purpose::kOutput);  // the same latents every time: one sees them change
+  const Tensor images = to_bytes(pair.generate(pair.latent.draw(stream, 64)));
+  make_directory(in(folder, "samples"));
+  write_png(in(folder, fmt::format("samples/{:07}.png", iteration)), image_grid(images, 8));
+}
+
+// Tensor operations on so many threads while it lives.
+class TensorThreads {
+ public:
+  explicit TensorThreads(int threads) : before_(at::get_num_threads()) { at::set_num_threads(threads); }
+  ~TensorThreads() { at::set_num_threads(before_); }
+  TensorThreads(const TensorThreads&) = delete;
+  TensorThreads& operator=(const TensorThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace
+
+Tensor SplitImages::part(const std::vector<int64_t>& indices) const {
+  return images.pixels.index_select(0, at::tensor(indices, at::kLong));
+}
+
+SplitImages load_split_images(const GanData& data) {
+  SplitImages out;
+  out.data = data;
+  out.images = read_images(data.spec, data.images);
+  out.splits = make_splits(out.images, data.splits, data.seed);
+  out.copies = check_splits(out.images, out.splits);
+  return out;
+}
+
+void save_splits(const std::string& folder, const SplitImages& images) {
+  make_directory(folder);
+  write_file(in(folder, "splits.json"), json{{"data", to_json(images.data)},
+                                             {"train", images.splits.train},
+                                             {"calibrate", images.splits.calibrate},
+                                             {"reference", images.splits.reference}}
+                                                .dump() +
+                                            "\n");
+}
+
+SplitImages load_splits(const std::string& folder, const std::string& spec) {
+  const std::string path = in(folder, "splits.json");
+  if (!fs::exists(path)) throw DataError(fmt::format("{}: is not there; give the data with --data", path));
+  const json j = read_json(path);
+  SplitImages out;
+  try {
+    out.data = data_from(j.at("data"));
+    out.splits.train = j.at("train").get<std::vector<int64_t>>();
+    out.splits.calibrate = j.at("calibrate").get<std::vector<int64_t>>();
+    out.splits.reference = j.at("reference").get<std::vector<int64_t>>();
+  } catch (const json::exception&) {
+    throw DataError(fmt::format("{}: is damaged", path));
+  }
+  if (!spec.empty()) out.data.spec = spec;
+  out.images = read_images(out.data.spec, out.data.images);
+  out.copies = check_splits(out.images, out.splits);
+  return out;
+}
+
+void import_pair(const std::string& folder, const Pair& pair, const std::string& from_folder) {
+  make_directory(folder);
+  save_networks(folder, pair, from_folder);
+}
+
+bool is_gan_run(const std::string& folder) { return fs::exists(in(folder, "pair.json")); }
+
+GanTrainRequest stored_gan_request(const std::string& folder) {
+  const std::string path = in(folder, "config.json");
+  if (!fs::exists(path)) throw ConfigError(fmt::format("{}: holds no training to resume", folder));
+  const json j = read_json(path).value("train", json::object());
+  GanTrainRequest r;
+  try {
+    r.train.loss = j.at("loss").get<std::string>();
+    r.train.batch = j.at("batch").get<int64_t>();
+    r.train.iterations = j.at("iterations").get<int64_t>();
+    r.train.epochs = j.at("epochs").get<double>();
+    r.train.learning_rate = j.at("learning_rate").get<double>();
+    r.train.critic_steps = j.at("critic_steps").get<int64_t>();
+    r.train.gradient_penalty = j.at("gradient_penalty").get<double>();
+    r.train.seed = j.at("seed").get<uint64_t>();
+    r.networks = j.at("networks").get<std::string>();
+    r.width = j.at("width").get<int64_t>();
+    r.latent = j.at("latent").get<int64_t>();
+    r.grid_every = j.at("grid_every").get<int64_t>();
+    r.threads = j.at("threads").get<int>();
+  } catch (const json::exception&) {
+    throw DataError(fmt::format("{}: is damaged", path));
+  }
+  return r;
+}
+
+GanTrained train_gan(const std::string& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
+                     Observer& observer) {
+  request.train.validate();
+  const Tensor pixels = images.part(images.splits.train);
+  const std::vector<int64_t> shape = {pixels.size(1), pixels.size(2), pixels.size(3)};
+  const std::string description = resume ? read_json(in(folder, "config.json")).at("pair").dump()
+                                  : fs::exists(request.networks) ? read_file(request.networks)
+                                                                 : preset_pair(request.networks, shape, request.width, request.latent);
+  Pair pair = fresh_pair(description, request.train.seed);
+  if (pair.image != shape)
+    throw ConfigError(fmt::format("{}: makes images of {}x{}x{}, the data are {}x{}x{}", request.networks, pair.image[0], pair.image[1],
+                                  pair.image[2], shape[0], shape[1], shape[2]));
+  GanTrainer trainer(pair, pixels, request.train);
+  const std::string state_path = in(folder, "state.safetensors"), history_path = in(folder, "history.csv");
+  History history;
+  double seconds_before = 0;
+  if (resume && fs::exists(state_path)) {
+    trainer.restore(read_weights(state_path), state_path);
+    if (fs::exists(history_path)) history.take_up(read_file(history_path), trainer.iteration(), seconds_before);
+  }
+  make_directory(folder);
+  GanTrainRequest resolved = request;
+  resolved.threads = resolve_threads(request.threads);
+  write_file(in(folder, "config.json"),
+             json{{"train", to_json(resolved)}, {"pair", json::parse(pair.description)}, {"data", to_json(images.data)}}.dump(2) + "\n");
+  save_splits(folder, images);
+
+  const TensorThreads threads(resolved.threads);
+  const int64_t grid_every = request.grid_every > 0 ? request.grid_every : std::max<int64_t>(1, trainer.iterations() / 20);
+  const int64_t line_every = std::max<int64_t>(1, std::min<int64_t>(100, trainer.iterations() / 50));
+  const auto begin = std::chrono::steady_clock::now();
+  auto since = [&] { return seconds_before + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  auto store = [&] {
+    write_safetensors(state_path, trainer.state());
+    write_file(history_path, history.text);
+  };
+  GanTrained out;
+  double last_store = since();
+  double acceptance = std::nan("");
+  while (trainer.iteration() < trainer.iterations()) {
+    if (observer.should_stop()) {
+      out.interrupted = true;
+      break;
+    }
+    GanProgress p = trainer.step();
+    p.seconds = since();
+    history.add(p);
+    acceptance = std::isfinite(acceptance) ? 0.98 * acceptance + 0.02 * p.acceptance : p.acceptance;
+    if (p.iteration % line_every == 0) history.line(p.iteration, p.seconds);
+    if (p.iteration % grid_every == 0 || p.iteration == p.iterations) save_grid(folder, pair, request.train.seed, p.iteration);
+    LearnProgress event;
+    event.phase = request.train.loss;
+    event.iteration = p.iteration;
+    event.max_iterations = p.iterations;
+    event.loss = p.generator_loss;
+    event.acceptance = acceptance;
+    event.seconds = p.seconds;
+    observer.on_learn(event);
+    out.acceptance = acceptance;
+    out.discriminator_loss = p.discriminator_loss;
+    out.generator_loss = p.generator_loss;
+    if (p.seconds - last_store > request.checkpoint_seconds) {
+      store();
+      last_store = p.seconds;
+    }
+  }
+  store();
+  save_networks(folder, pair);
+  out.iterations = trainer.iteration();
+  out.seconds = since();
+  return out;
+}
+
+}  // namespace hastings

@@ -1,0 +1,108 @@
+#include "hastings/gan/propose.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "hastings/core/error.h"
+#include "hastings/core/parallel.h"
+
+namespace hastings {
+namespace {
+
+Opinions judge(const Pair& pair, const Tensor& images, bool features) {
+  const at::NoGradGuard no_grad;
+  Opinions out;
+  const bool shown = features && pair.discriminator->has_features();
+  out.logits = pair.logits(images, shown ? &out.features : nullptr).to(at::kDouble);
+  // A module that hides its features: the image itself, small.
+  if (features && !shown) out.features = at::adaptive_avg_pool2d(images, {8, 8}).flatten(1);
+  return out;
+}
+
+Opinions join(const std::vector<Opinions>& parts) {
+  std::vector<Tensor> logits, features;
+  for (const auto& p : parts) {
+    logits.push_back(p.logits);
+    if (p.features.defined()) features.push_back(p.features);
+  }
+  return {at::cat(logits), features.empty() ? Tensor() : at::cat(features)};
+}
+
+}  // namespace
+
+Proposals::Proposals(const Pair& pair, uint64_t seed, int threads) : pair_(pair), seed_(seed), threads_(resolve_threads(threads)) {}
+
+Opinions Proposals::block(int64_t number, bool features) const {
+  const at::NoGradGuard no_grad;
+  Stream stream(seed_, static_cast<uint64_t>(number), Purpose::kProposal);
+  return judge(pair_, pair_.generate(pair_.latent.draw(stream, kProposalBlock)), features);
+}
+
+Opinions Proposals::opinions(int64_t from, int64_t count, bool features) const {
+  const int64_t first = from / kProposalBlock, last = (from + count + kProposalBlock - 1) / kProposalBlock;
+  std::vector<Opinions> parts(static_cast<size_t>(last - first));
+  parallel_tasks(last - first, threads_, [&](int64_t i) { parts[static_cast<size_t>(i)] = block(first + i, features); });
+  return join(parts).rows(from - first * kProposalBlock, count);
+}
+
+Tensor Proposals::render(const std::vector<int64_t>& numbers) const {
+  std::map<int64_t, std::vector<size_t>> by_block;  // places in `numbers`
+  for (size_t i = 0; i < numbers.size(); ++i) by_block[numbers[i] / kProposalBlock].push_back(i);
+  const std::vector<std::pair<int64_t, std::vector<size_t>>> blocks(by_block.begin(), by_block.end());
+  Tensor out = at::empty({static_cast<int64_t>(numbers.size()), pair_.image[0], pair_.image[1], pair_.image[2]}, at::kByte);
+  parallel_tasks(static_cast<int64_t>(blocks.size()), threads_, [&](int64_t b) {
+    const at::NoGradGuard no_grad;
+    const auto& [block, places] = blocks[static_cast<size_t>(b)];
+    Stream stream(seed_, static_cast<uint64_t>(block), Purpose::kProposal);
+    const Tensor latents = pair_.latent.draw(stream, kProposalBlock);
+    std::map<int64_t, int64_t> rows;  // duplicates are made once
+    for (const size_t place : places) rows.emplace(numbers[place] % kProposalBlock, 0);
+    std::vector<int64_t> wanted;
+    for (auto& [row, index] : rows) {
+      index = static_cast<int64_t>(wanted.size());
+      wanted.push_back(row);
+    }
+    const Tensor images = to_bytes(pair_.generate(latents.index_select(0, at::tensor(wanted, at::kLong))));
+    for (const size_t place : places) out[static_cast<int64_t>(place)].copy_(images[rows[numbers[place] % kProposalBlock]]);
+  });
+  return out;
+}
+
+void Proposals::weigh(int64_t count, const Calibration& calibration, const std::function<void(const Tensor&)>& take,
+                      Observer& observer) const {
+  // A round of blocks at a time, the same for any number of threads.
+  constexpr int64_t kRound = 32;
+  const int64_t blocks = (count + kProposalBlock - 1) / kProposalBlock;
+  for (int64_t first = 0; first < blocks; first += kRound) {
+    if (observer.should_stop()) throw Interrupted("interrupted");
+    const int64_t now = std::min(kRound, blocks - first);
+    std::vector<Tensor> weights(static_cast<size_t>(now));
+    parallel_tasks(now, threads_, [&](int64_t i) {
+      weights[static_cast<size_t>(i)] = calibration.apply(block(first + i, calibration.needs_features())).contiguous();
+    });
+    for (int64_t i = 0; i < now; ++i) {
+      const int64_t left = count - (first + i) * kProposalBlock;
+      take(weights[static_cast<size_t>(i)].narrow(0, 0, std::min(left, kProposalBlock)));
+    }
+    SampleProgress p;
+    p.done = std::min(count, (first + now) * kProposalBlock);
+    p.total = count;
+    p.acceptance = std::nan("");  // not known yet
+    observer.on_sample(p);
+  }
+}
+
+Opinions opinions_of(const Pair& pair, const Tensor& pixels, bool features, int threads) {
+  const int64_t n = pixels.size(0), blocks = (n + kProposalBlock - 1) / kProposalBlock;
+  std::vector<Opinions> parts(static_cast<size_t>(blocks));
+  parallel_tasks(blocks, resolve_threads(threads), [&](int64_t b) {
+    const int64_t from = b * kProposalBlock, count = std::min(kProposalBlock, n - from);
+    parts[static_cast<size_t>(b)] = judge(pair, to_network_range(pixels.narrow(0, from, count)), features);
+  });
+  return join(parts);
+}
+
+}  // namespace hastings

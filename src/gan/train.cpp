@@ -1,0 +1,219 @@
+#include "hastings/gan/train.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+
+#include "hastings/core/error.h"
+#include "hastings/learn/objectives.h"
+
+namespace hastings {
+namespace {
+
+// Adam on tensors, in the precision of the network.
+class TensorAdam {
+ public:
+  TensorAdam(std::vector<Tensor> parameters, double rate, double beta1, double beta2)
+      : parameters_(std::move(parameters)), rate_(rate), beta1_(beta1), beta2_(beta2) {
+    for (const auto& p : parameters_) {
+      first_.push_back(at::zeros_like(p, at::TensorOptions().requires_grad(false)));
+      second_.push_back(at::zeros_like(p, at::TensorOptions().requires_grad(false)));
+    }
+  }
+
+  void step(const std::vector<Tensor>& gradients) {
+    const at::NoGradGuard no_grad;
+    ++steps_;
+    const double correction1 = 1 - std::pow(beta1_, steps_), correction2 = 1 - std::pow(beta2_, steps_);
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      first_[i].mul_(beta1_).add_(gradients[i], 1 - beta1_);
+      second_[i].mul_(beta2_).addcmul_(gradients[i], gradients[i], 1 - beta2_);
+      const Tensor scale = second_[i].sqrt().div_(std::sqrt(correction2)).add_(1e-8);
+      parameters_[i].addcdiv_(first_[i], scale, -rate_ / correction1);
+    }
+  }
+
+  void save(const std::string& name, Weights& state) const {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      state[fmt::format("{}.first.{}", name, i)] = first_[i];
+      state[fmt::format("{}.second.{}", name, i)] = second_[i];
+    }
+    state[name + ".steps"] = at::tensor({steps_}, at::kLong);
+  }
+
+  template <class Find>
+  void restore(const std::string& name, Find&& find) {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      first_[i].copy_(find(fmt::format("{}.first.{}", name, i)));
+      second_[i].copy_(find(fmt::format("{}.second.{}", name, i)));
+    }
+    steps_ = find(name + ".steps").template item<int64_t>();
+  }
+
+ private:
+  std::vector<Tensor> parameters_, first_, second_;
+  double rate_, beta1_, beta2_;
+  int64_t steps_ = 0;
+};
+
+// The discriminator's cross-entropy, in logits.
+Tensor cross_entropy(const Tensor& real, const Tensor& fake) { return at::softplus(-real).mean() + at::softplus(fake).mean(); }
+
+}  // namespace
+
+void GanTrainOptions::validate() const {
+  auto wrong = [](const std::string& text) { throw ConfigError(text); };
+  if (loss != "dcgan" && loss != "ar" && loss != "arlb" && loss != "wgan-gp")
+    wrong(fmt::format("loss '{}': must be dcgan, wgan-gp, ar or arlb", loss));
+  if (batch < 2) wrong(fmt::format("batch {}: must be at least 2", batch));
+  if (iterations < 0) wrong(fmt::format("iterations {}: must not be negative", iterations));
+  if (iterations == 0 && !(epochs > 0)) wrong(fmt::format("epochs {}: must be positive", epochs));
+  if (!(learning_rate >= 0)) wrong(fmt::format("learning rate {}: must not be negative", learning_rate));
+  if (critic_steps < 0) wrong(fmt::format("critic steps {}: must not be negative", critic_steps));
+  if (!(gradient_penalty >= 0)) wrong(fmt::format("gradient penalty {}: must not be negative", gradient_penalty));
+}
+
+struct GanTrainer::Impl {
+  Impl(Pair& p, Tensor data, const GanTrainOptions& o)
+      : pair(p),
+        pixels(std::move(data)),
+        options(o),
+        wgan(o.loss == "wgan-gp"),
+        critic_steps(o.critic_steps > 0 ? o.critic_steps : wgan ? 5 : 1),
+        generator(p.generator->parameters(), rate(), 0.5, wgan ? 0.9 : 0.999),
+        discriminator(p.discriminator->parameters(), rate(), 0.5, wgan ? 0.9 : 0.999) {
+    const auto per_epoch = std::max<int64_t>(1, pixels.size(0) / (options.batch * critic_steps));
+    iterations = options.iterations > 0 ? options.iterations
+                                        : std::max<int64_t>(1, static_cast<int64_t>(options.epochs * static_cast<double>(per_epoch)));
+  }
+
+  double rate() const { return options.learning_rate > 0 ? options.learning_rate : wgan ? 1e-4 : 2e-4; }
+
+  // Batch number k of an endless run through the images, shuffled anew each time.
+  Tensor real_batch(int64_t k) {
+    const int64_t batches = std::max<int64_t>(1, pixels.size(0) / options.batch), epoch = k / batches;
+    if (epoch != order_epoch) {
+      order = Stream(options.seed, static_cast<uint64_t>(epoch) + 1, Purpose::kBatch).permutation(pixels.size(0));
+      order_epoch = epoch;
+    }
+    const int64_t from = k % batches * options.batch, count = std::min(options.batch, pixels.size(0) - from);
+    return to_network_range(pixels.index_select(0, order.narrow(0, from, count)));
+  }
+
+  Tensor fakes(Stream& latents, int64_t n) const { return pair.generate(pair.latent.draw(latents, n)); }
+
+  // E (|grad D| - 1)^2 at points between real and fake images.
+  Tensor penalty(const Tensor& real, const Tensor& fake, Stream& stream) const {
+    const Tensor mix = stream.uniform({real.size(0), 1, 1, 1}).to(at::kFloat);
+    const Tensor between = (mix * real + (1 - mix) * fake).set_requires_grad(true);
+    const Tensor out = pair.logits(between).sum();
+    const Tensor gradient = torch::autograd::grad({out}, {between}, {}, true, true)[0];
+    return (gradient.flatten(1).norm(2, 1) - 1).square().mean();
+  }
+
+  double discriminator_step(int64_t k, Stream& latents) {
+    const Tensor real = real_batch(k);
+    Tensor fake;
+    {
+      const at::NoGradGuard no_grad;
+      fake = fakes(latents, real.size(0));
+    }
+    const Tensor on_real = pair.logits(real), on_fake = pair.logits(fake);
+    const Tensor loss = wgan ? on_fake.mean() - on_real.mean() + options.gradient_penalty * penalty(real, fake, latents)
+                             : cross_entropy(on_real, on_fake);
+    discriminator.step(torch::autograd::grad({loss}, pair.discriminator->parameters()));
+    states = on_real.detach().to(at::kDouble);
+    return loss.item<double>();
+  }
+
+  double generator_step(Stream& latents, double& acceptance) {
+    const Tensor logits = pair.logits(fakes(latents, options.batch));
+    const Tensor weights = logits.detach().to(at::kDouble);
+    const bool by_weights = options.loss == "ar" || options.loss == "arlb";
+    const ObjectiveValue value = evaluate(options.loss == "ar" ? Objective::kAr : Objective::kArlb, weights, states);
+    acceptance = wgan ? std::nan("") : value.acceptance;
+    // The states are real images: the generator moves the candidates only.
+    const Tensor loss = by_weights ? (logits * value.grad_candidate.to(at::kFloat)).sum()
+                        : wgan     ? -logits.mean()
+                                   : at::softplus(-logits).mean();
+    generator.step(torch::autograd::grad({loss}, pair.generator->parameters()));
+    return by_weights ? value.loss : loss.item<double>();
+  }
+
+  Pair& pair;
+  Tensor pixels;
+  GanTrainOptions options;
+  bool wgan;
+  int64_t critic_steps;
+  int64_t iteration = 0, iterations = 0;
+  TensorAdam generator, discriminator;
+  Tensor order, states;  // the present shuffle; logits of the last real batch
+  int64_t order_epoch = -1;
+};
+
+GanTrainer::GanTrainer(Pair& pair, Tensor pixels, const GanTrainOptions& options) {
+  options.validate();
+  if (pixels.size(0) < options.batch)
+    throw DataError(fmt::format("{} training images are fewer than a batch of {}", pixels.size(0), options.batch));
+  impl_ = std::make_unique<Impl>(pair, std::move(pixels), options);
+}
+GanTrainer::~GanTrainer() = default;
+
+int64_t GanTrainer::iteration() const { return impl_->iteration; }
+int64_t GanTrainer::iterations() const { return impl_->iterations; }
+
+GanProgress GanTrainer::step() {
+  Impl& t = *impl_;
+  const at::AutoGradMode with_grad(true);
+  // Streams by iteration: to go on, nothing but its number is needed.
+  const auto number = static_cast<uint64_t>(t.iteration) + 1;
+  Stream latents(t.options.seed, number, Purpose::kProposal), dropout(t.options.seed, number, Purpose::kChoice);
+  t.pair.generator->train(true, &dropout);
+  t.pair.discriminator->train(true, &dropout);
+  GanProgress p;
+  for (int64_t k = 0; k < t.critic_steps; ++k)
+    p.discriminator_loss = t.discriminator_step(t.iteration * t.critic_steps + k, latents);
+  p.generator_loss = t.generator_step(latents, p.acceptance);
+  t.pair.generator->train(false);
+  t.pair.discriminator->train(false);
+  if (!std::isfinite(p.discriminator_loss) || !std::isfinite(p.generator_loss))
+    throw NumericalError(fmt::format("training broke down at iteration {} (loss of the discriminator {}, of the generator {}); "
+                                     "try a smaller --learning-rate",
+                                     t.iteration, p.discriminator_loss, p.generator_loss));
+  p.iteration = ++t.iteration;
+  p.iterations = t.iterations;
+  return p;
+}
+
+Weights GanTrainer::state() const {
+  Weights state;
+  for (const auto& [name, value] : impl_->pair.generator->weights()) state["generator." + name] = value;
+  for (const auto& [name, value] : impl_->pair.discriminator->weights()) state["discriminator." + name] = value;
+  impl_->generator.save("adam.generator", state);
+  impl_->discriminator.save("adam.discriminator", state);
+  state["iteration"] = at::tensor({impl_->iteration}, at::kLong);
+  return state;
+}
+
+void GanTrainer::restore(const Weights& state, const std::string& file) {
+  auto find = [&](const std::string& name) -> const Tensor& {
+    const auto found = state.find(name);
+    if (found == state.end()) throw DataError(fmt::format("{}: has no '{}'", file, name));
+    return found->second;
+  };
+  const at::NoGradGuard no_grad;
+  for (auto [prefix, network] : {std::pair{"generator.", impl_->pair.generator.get()}, {"discriminator.", impl_->pair.discriminator.get()}}) {
+    Weights own;
+    for (const auto& [name, value] : state) {
+      if (name.starts_with(prefix)) own[name.substr(std::string(prefix).size())] = value;
+    }
+    network->load(own, file);
+  }
+  impl_->generator.restore("adam.generator", find);
+  impl_->discriminator.restore("adam.discriminator", find);
+  impl_->iteration = find("iteration").item<int64_t>();
+}
+
+}  // namespace hastings

@@ -1,0 +1,162 @@
+#include "hastings/score/compare.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <boost/math/distributions/students_t.hpp>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hastings/core/error.h"
+#include "hastings/core/files.h"
+#include "hastings/diagnose/frechet.h"
+
+namespace hastings {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+json to_json(const CompareCell& c) {
+  return {{"protocol", c.protocol}, {"seed", c.seed}, {"distance", c.distance}, {"acceptance", c.acceptance},
+          {"unique", c.unique}, {"seconds", c.seconds}, {"longest_run", c.longest_run}};
+}
+
+CompareCell cell_from(const json& j) {
+  CompareCell c;
+  c.protocol = j.at("protocol").get<std::string>();
+  c.seed = j.at("seed").get<uint64_t>();
+  c.distance = j.at("distance").get<double>();
+  c.acceptance = j.at("acceptance").get<double>();
+  c.unique = j.at("unique").get<double>();
+  c.seconds = j.at("seconds").get<double>();
+  c.longest_run = j.at("longest_run").get<int64_t>();
+  return c;
+}
+
+struct MeanError {
+  double mean = 0, error = 0;
+};
+MeanError mean_error(const std::vector<double>& values) {
+  MeanError out;
+  const auto n = static_cast<double>(values.size());
+  for (const double v : values) out.mean += v / n;
+  for (const double v : values) out.error += (v - out.mean) * (v - out.mean);
+  out.error = values.size() < 2 ? std::nan("") : std::sqrt(out.error / (n - 1) / n);
+  return out;
+}
+
+}  // namespace
+
+void CompareOptions::validate() const {
+  if (outputs < 100) throw ConfigError(fmt::format("outputs {}: at least 100 for a distance", outputs));
+  if (per_output < 1) throw ConfigError(fmt::format("proposals per output {}: must be positive", per_output));
+  if (seeds < 1) throw ConfigError(fmt::format("seeds {}: must be positive", seeds));
+}
+
+Comparison compare_gan(const std::string& folder, const Pair& pair, const ChosenCalibration& chosen, const SplitImages& images,
+                       const FeatureNetwork& features, const CompareOptions& o, Observer& observer) {
+  o.validate();
+  Comparison out;
+  out.features = features.name();
+  const FeatureMoments reference = feature_moments(features(images.part(images.splits.reference), o.threads));
+  const Tensor held_out = images.part(images.splits.calibrate);
+  out.real_count = std::min(held_out.size(0), o.outputs);
+  out.real = frechet_distance(feature_moments(features(held_out.narrow(0, 0, out.real_count), o.threads)), reference);
+
+  std::vector<std::string> protocols = {"plain", chosen.protocol};
+  if (chosen.protocol == "plain") protocols.pop_back();
+  protocols.insert(protocols.end(), o.rivals.begin(), o.rivals.end());
+  // What a cell depends on besides protocol and seed.
+  const std::string identity =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output, chosen.calibration.method, chosen.calibration.penalty,
+                  chosen.calibration.bias, chosen.expected.distance, images.data.spec);
+  make_directory(folder);
+  for (int s = 0; s < o.seeds; ++s) {
+    const uint64_t seed = o.first_seed + static_cast<uint64_t>(s);
+    const Proposals proposals(pair, seed, o.threads);
+    auto path = [&](const std::string& protocol) { return (fs::path(folder) / fmt::format("{}-{}.json", protocol, seed)).string(); };
+    std::vector<FilterOptions> missing;
+    for (const auto& protocol : protocols) {
+      if (fs::exists(path(protocol))) {
+        const json stored = json::parse(read_file(path(protocol)), nullptr, false);
+        if (stored.is_object() && stored.value("identity", "") == identity) {
+          out.cells.push_back(cell_from(stored.at("cell")));
+          continue;
+        }
+      }
+      missing.push_back({protocol, o.outputs, o.per_output, seed});
+    }
+    if (missing.empty()) continue;
+    if (observer.should_stop()) throw Interrupted("interrupted; finished cells are kept");
+    const auto samples = filter_proposals(proposals, chosen, missing, observer);
+    for (size_t i = 0; i < missing.size(); ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      const Filtered& f = samples[i].filtered;
+      CompareCell cell;
+      cell.protocol = missing[i].protocol;
+      cell.seed = seed;
+      cell.distance = frechet_distance(feature_moments(features(proposals.render(f.chosen), o.threads)), reference);
+      cell.acceptance = f.acceptance;
+      cell.unique = f.unique;
+      cell.longest_run = f.longest_run;
+      cell.seconds = samples[i].network_seconds + samples[i].other_seconds +
+                     std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      for (const auto& w : samples[i].warnings) out.warnings.push_back(fmt::format("{}, seed {}: {}", cell.protocol, seed, w));
+      write_file(path(cell.protocol), json{{"identity", identity}, {"cell", to_json(cell)}}.dump(2) + "\n");
+      out.cells.push_back(cell);
+    }
+  }
+  auto distances = [&](const std::string& protocol) {
+    std::vector<double> v;
+    for (const auto& c : out.cells) {
+      if (c.protocol == protocol) v.push_back(c.distance);
+    }
+    return v;
+  };
+  const auto plain = distances("plain");
+  for (const auto& protocol : protocols) {
+    CompareRow row;
+    row.protocol = protocol;
+    const auto own = distances(protocol);
+    const MeanError value = mean_error(own);
+    row.mean = value.mean;
+    row.error = value.error;
+    std::vector<double> gaps;
+    for (size_t i = 0; i < own.size(); ++i) gaps.push_back(own[i] - plain[i]);
+    const MeanError gap = mean_error(gaps);
+    row.difference = gap.mean;
+    row.difference_error = gap.error;
+    if (o.seeds > 1) {
+      const double t = boost::math::quantile(boost::math::students_t(o.seeds - 1), 0.975);
+      row.low = gap.mean - t * gap.error;
+      row.high = gap.mean + t * gap.error;
+    }
+    for (const auto& c : out.cells) {
+      if (c.protocol != protocol) continue;
+      row.acceptance += c.acceptance / o.seeds;
+      row.unique += c.unique / o.seeds;
+      row.seconds += c.seconds / o.seeds;
+    }
+    out.rows.push_back(row);
+  }
+  return out;
+}
+
+std::string comparison_markdown(const Comparison& c, const CompareOptions& o) {
+  std::string text = fmt::format(
+      "Fréchet distance on {} features, {} outputs, {} proposals an output, {} seeds from {}; real against real {:.2f} ({} images).\n\n"
+      "| samples | distance | difference from plain | 95 % interval | acceptance | different | seconds |\n|---|---|---|---|---|---|---|\n",
+      c.features, o.outputs, o.per_output, o.seeds, o.first_seed, c.real, c.real_count);
+  for (const auto& r : c.rows) {
+    const bool plain = r.protocol == "plain";
+    text += fmt::format("| {} | {:.2f} ± {:.2f} | {} | {} | {} | {:.1f} % | {:.0f} |\n", r.protocol, r.mean, r.error,
+                        plain ? "" : fmt::format("{:+.2f} ± {:.2f}", r.difference, r.difference_error),
+                        plain || o.seeds < 2 ? "" : fmt::format("{:.2f} to {:.2f}", r.low, r.high),
+                        plain ? "" : fmt::format("{:.3f}", r.acceptance), 100 * r.unique, r.seconds);
+  }
+  return text;
+}
+
+}  // namespace hastings

@@ -100,7 +100,8 @@ void Filter::one_restart(std::span<const double> log_weight, int64_t first) {
   out_.chosen.push_back(first + std::max<int64_t>(held.back(), 0));
 }
 
-// F = w - M - log(1 - e^{w - M - eps}) - gamma, accepted with probability sigmoid(F).
+// Accepted with probability sigmoid(F), F = w - M - log(1 - e^{w - M - eps}) - gamma. With gamma = 0 that is e^{w - M},
+// rejection sampling proper; where it leaves too few, gamma < 0 is more lenient.
 void Filter::choose_by_rejection() {
   double top = -std::numeric_limits<double>::infinity();
   for (const double w : kept_) {
@@ -114,21 +115,28 @@ void Filter::choose_by_rejection() {
     }
     return sum;
   };
-  double low = -100, high = 100;
+  double low = -200, gamma = 0;
   const auto wanted = static_cast<double>(options_.outputs);
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (expected(middle) > wanted ? low : high) = middle;
+  for (int i = 0; i < 60 && expected(gamma) < wanted; ++i) {
+    const double middle = (low + gamma) / 2;
+    (expected(middle) > wanted ? low : gamma) = middle;
   }
   std::vector<double> u(kept_.size());
   uniforms_.uniform(u);
-  // By the surplus of the probability over its uniform: the first so many are the accepted ones, exactly as many as wanted.
-  std::vector<std::pair<double, int64_t>> order;
-  for (size_t i = 0; i < kept_.size(); ++i) {
-    if (std::isfinite(kept_[i])) order.emplace_back(f(kept_[i]) - low - std::log(u[i] / (1 - u[i])), static_cast<int64_t>(i));
+  std::vector<std::pair<double, int64_t>> refused;  // by how narrowly
+  for (size_t i = 0; i < kept_.size() && static_cast<int64_t>(out_.chosen.size()) < options_.outputs; ++i) {
+    if (!std::isfinite(kept_[i])) continue;
+    const double surplus = f(kept_[i]) - gamma - std::log(u[i] / (1 - u[i]));
+    if (surplus > 0) {
+      out_.chosen.push_back(static_cast<int64_t>(i));
+    } else {
+      refused.emplace_back(surplus, static_cast<int64_t>(i));
+    }
   }
-  std::sort(order.rbegin(), order.rend());
-  for (size_t i = 0; i < order.size() && static_cast<int64_t>(i) < options_.outputs; ++i) out_.chosen.push_back(order[i].second);
+  // As many as wanted, exactly: chance may have left a few too few.
+  std::sort(refused.rbegin(), refused.rend());
+  for (size_t i = 0; i < refused.size() && static_cast<int64_t>(out_.chosen.size()) < options_.outputs; ++i)
+    out_.chosen.push_back(refused[i].second);
 }
 
 void Filter::choose_top() {

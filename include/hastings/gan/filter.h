@@ -17,7 +17,8 @@ namespace hastings {
 // restarts   K proposals for each output, the chain started at the score of a real image (Turner and others 2019); where
 //            none is accepted, started again at the first of the K
 // generated  the same, started at the first of the K at once
-// rejection  discriminator rejection sampling (Azadi and others 2019), its threshold such that one in K is accepted
+// rejection  discriminator rejection sampling (Azadi and others 2019) by the highest score seen; its threshold is lowered
+//            only where fewer than one in K would be accepted
 // top        the proposals with the highest scores
 struct FilterOptions {
   std::string protocol = "chain";

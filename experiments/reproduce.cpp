@@ -70,6 +70,8 @@ const std::vector<Experiment>& experiments() {
        "40 minutes; quick: 3 minutes", proposals},
       {"random-walk", "Appendix C.7: error of component means with and without a random walk, on mog6",
        "15 minutes; quick: 2 minutes", random_walk},
+      {"exact-filter", "Section 4.2 on exact ground: the filter with the exact, a learned and a constant ratio",
+       "a minute", exact_filter},
       {"table1", "Table 1: ESS and ESS/s of HMC, A-NICE-MC, L2HMC, AR, ARLB and VI on eleven targets",
        "hours a seed; quick: half an hour", table1},
   };

@@ -1,4 +1,4 @@
-// The paper's density-based experiments, one function each, on the library's public interface.
+// The paper's experiments, one function each, on the library's public interface.
 #pragma once
 
 #include <functional>
@@ -59,6 +59,7 @@ void correlation(Context& context);
 void proposals(Context& context);
 void random_walk(Context& context);
 void table1(Context& context);
+void exact_filter(Context& context);
 
 // The paper's network, learned by one objective, as in its section 5.1; settings are the same for every target.
 FitOptions paper_settings(const std::string& objective, uint64_t seed, const Options& options);

@@ -1,5 +1,5 @@
-// The filter on exact ground: two problems where the densities of target and generator are known, so that the filter with
-// the exact ratio must give the target, a learned ratio must come close, and a constant must change nothing.
+// The filter on exact ground: two problems where the densities of target and generator are known, so that the filter
+// with the exact ratio must give the target, a learned ratio must come close, and a constant must change nothing.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ using nlohmann::json;
 
 // A mixture of isotropic Gaussians.
 struct Mixture {
-  Tensor means;                // [k, d]
+  Tensor means;  // [k, d]
   std::vector<double> sd, weight;
 
   Tensor sample(int64_t n, Stream& stream) const {
@@ -39,7 +39,8 @@ struct Mixture {
     const auto d = static_cast<double>(means.size(1));
     for (size_t k = 0; k < sd.size(); ++k) {
       const Tensor gaps = (x - means[static_cast<int64_t>(k)]).square().sum(1);
-      parts.push_back(std::log(weight[k]) - d * std::log(sd[k] * std::sqrt(2 * std::numbers::pi)) - gaps / (2 * sd[k] * sd[k]));
+      parts.push_back(std::log(weight[k]) - d * std::log(sd[k] * std::sqrt(2 * std::numbers::pi)) -
+                      gaps / (2 * sd[k] * sd[k]));
     }
     return at::logsumexp(at::stack(parts, 1), 1);
   }
@@ -103,7 +104,9 @@ Tensor cells(const Tensor& x) {
 // Half the sum over cells of |share of the draws - share of many exact draws|.
 double total_variation(const Problem& p, const Tensor& draws, const Tensor& exact) {
   const int64_t n = p.target.means.size(1) == 1 ? 60 : 26;
-  auto shares = [&](const Tensor& x) { return at::bincount(cells(x), {}, n).to(at::kDouble) / static_cast<double>(x.size(0)); };
+  auto shares = [&](const Tensor& x) {
+    return at::bincount(cells(x), {}, n).to(at::kDouble) / static_cast<double>(x.size(0));
+  };
   return 0.5 * (shares(draws) - shares(exact)).abs().sum().item<double>();
 }
 
@@ -139,7 +142,8 @@ Calibration learn_ratio(const Opinions& real, const Opinions& fake) {
   double best_loss = INFINITY;
   for (const double c : {1e-4, 1e-3, 1e-2, 1e-1, 1.0}) {
     last = fit_calibration("head", c, real.rows(0, fit), fake.rows(0, fit), last.solution.defined() ? &last : nullptr);
-    const double loss = calibration_quality(last.apply(real.rows(fit, rest)), last.apply(fake.rows(fit, rest))).log_loss;
+    const double loss =
+        calibration_quality(last.apply(real.rows(fit, rest)), last.apply(fake.rows(fit, rest))).log_loss;
     if (loss < best_loss) {
       best_loss = loss;
       best = last;
@@ -166,21 +170,24 @@ Outcome filter(const Tensor& proposals, const Tensor& weights, const std::string
 }  // namespace
 
 void exact_filter(Context& context) {
-  const int64_t outputs = context.options().quick ? 4000 : 20000, k = 20, training = context.options().quick ? 8000 : 30000;
-  std::string table =
-      "| problem | samples | total variation | acceptance | different |\n|---|---|---|---|---|\n";
+  const int64_t outputs = context.options().quick ? 4000 : 20000, k = 20,
+                training = context.options().quick ? 8000 : 30000;
+  std::string table = "| problem | samples | total variation | acceptance | different |\n|---|---|---|---|---|\n";
   for (const Problem& p : {line(), grid()}) {
     std::map<std::string, std::vector<double>> distance;
     std::map<std::string, double> acceptance, unique;
-    std::vector<std::string> order = {"exact draws", "generator", "MH, exact ratio", "MH, learned ratio", "MH, constant (placebo)"};
+    std::vector<std::string> order = {"exact draws", "generator", "MH, exact ratio", "MH, learned ratio",
+                                      "MH, constant (placebo)"};
     std::map<std::string, Tensor> shown;
     for (int s = 0; s < context.options().seeds; ++s) {
       const uint64_t seed = context.options().first_seed + static_cast<uint64_t>(s);
-      Stream proposal_stream(seed, 0, Purpose::kProposal), exact_stream(seed, 0, Purpose::kExact), data_stream(seed, 1, Purpose::kData);
+      Stream proposal_stream(seed, 0, Purpose::kProposal), exact_stream(seed, 0, Purpose::kExact),
+          data_stream(seed, 1, Purpose::kData);
       const Tensor proposals = p.generator.sample(outputs * k, proposal_stream);
       const Tensor truth = p.target.sample(outputs * 10, exact_stream), fresh = p.target.sample(outputs, exact_stream);
       // The learned ratio: cross-entropy between samples of both, nothing else known.
-      const Opinions real = opinions(p, p.target.sample(training, data_stream)), fake = opinions(p, p.generator.sample(training, data_stream));
+      const Opinions real = opinions(p, p.target.sample(training, data_stream)),
+                     fake = opinions(p, p.generator.sample(training, data_stream));
       const Calibration head = learn_ratio(real, fake);
       std::vector<Tensor> learned;
       for (const Tensor& chunk : proposals.split(20000)) learned.push_back(head.apply(opinions(p, chunk)));
@@ -207,7 +214,8 @@ void exact_filter(Context& context) {
       for (const double d : distance[name]) square += (d - mean) * (d - mean);
       table += fmt::format("| {} | {} | {:.4f} ± {:.4f} | {} | {:.1f} % |\n", p.name, name, mean,
                            n > 1 ? std::sqrt(square / (n - 1) / n) : 0.0,
-                           name.starts_with("MH") ? fmt::format("{:.3f}", acceptance[name] / n) : "", 100 * unique[name] / n);
+                           name.starts_with("MH") ? fmt::format("{:.3f}", acceptance[name] / n) : "",
+                           100 * unique[name] / n);
     }
     Figure figure;
     if (p.target.means.size(1) == 2) {
@@ -226,7 +234,8 @@ void exact_filter(Context& context) {
       Panel panel;
       panel.x_label = "x";
       panel.y_label = "density";
-      panel.layers = {histogram(shown["generator"], "generator", -1), histogram(shown["MH, learned ratio"], "MH, learned ratio", 1),
+      panel.layers = {histogram(shown["generator"], "generator", -1),
+                      histogram(shown["MH, learned ratio"], "MH, learned ratio", 1),
                       histogram(shown["MH, exact ratio"], "MH, exact ratio", 0)};
       PlotLayer curve;
       curve.title = "target";
@@ -243,7 +252,8 @@ void exact_filter(Context& context) {
       context.figure("line", figure);
     }
   }
-  context.tell(fmt::format("{} outputs, {} proposals an output, ratio learned from {} samples of each\n{}", outputs, k, training, table));
+  context.tell(fmt::format("{} outputs, {} proposals an output, ratio learned from {} samples of each\n{}", outputs, k,
+                           training, table));
   context.write("table.md", table);
 }
 

@@ -49,7 +49,8 @@ TEST(Network, LayersDoWhatTheirNamesSay) {
   const Tensor x = at::randn({6, 2, 8, 8});
   const at::NoGradGuard no_grad;
   Tensor y = at::conv2d(x, w.at("a.weight"), w.at("a.bias"), 2, 1);
-  y = at::batch_norm(y, w.at("b.weight"), w.at("b.bias"), w.at("b.running_mean"), w.at("b.running_var"), false, 0.1, 1e-5, false);
+  y = at::batch_norm(y, w.at("b.weight"), w.at("b.bias"), w.at("b.running_mean"), w.at("b.running_var"), false, 0.1,
+                     1e-5, false);
   y = at::conv_transpose2d(at::leaky_relu(y, 0.3), w.at("c.weight"), w.at("c.bias"), 2, 1);
   const Tensor features = y.flatten(1), out = at::tanh(at::linear(features, w.at("d.weight"), w.at("d.bias")));
   Tensor shown;
@@ -74,15 +75,19 @@ TEST(Network, FastTransposedConvolutionHasTheRightGradients) {
   for (const auto& [kernel, stride, padding, size] :
        {std::tuple{4, 1, 0, 1}, {4, 2, 1, 4}, {3, 2, 1, 5}, {4, 1, 0, 3}, {5, 3, 2, 4}}) {
     const auto n = network(fmt::format(R"({{"input": [6, {}, {}], "layers": [
-      {{"type": "conv_transpose", "out": 5, "kernel": {}, "stride": {}, "padding": {}, "name": "c"}}]}})", size, size, kernel, stride, padding));
+      {{"type": "conv_transpose", "out": 5, "kernel": {}, "stride": {}, "padding": {}, "name": "c"}}]}})",
+                                       size, size, kernel, stride, padding));
     const Weights w = n->weights();
     const Tensor x = at::randn({3, 6, size, size}).set_requires_grad(true);
-    const Tensor fast = n->forward(x), native = at::conv_transpose2d(x, w.at("c.weight"), w.at("c.bias"), stride, padding);
+    const Tensor fast = n->forward(x),
+                 native = at::conv_transpose2d(x, w.at("c.weight"), w.at("c.bias"), stride, padding);
     EXPECT_LT(gap(fast, native), 1e-5);
     const Tensor g = at::randn_like(native);
     const std::vector<Tensor> inputs = {x, w.at("c.weight"), w.at("c.bias")};
-    const auto ours = torch::autograd::grad({(fast * g).sum()}, inputs), theirs = torch::autograd::grad({(native * g).sum()}, inputs);
-    for (size_t i = 0; i < 3; ++i) EXPECT_LT(gap(ours[i], theirs[i]), 1e-3) << i << " kernel " << kernel << " size " << size;
+    const auto ours = torch::autograd::grad({(fast * g).sum()}, inputs),
+               theirs = torch::autograd::grad({(native * g).sum()}, inputs);
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_LT(gap(ours[i], theirs[i]), 1e-3) << i << " kernel " << kernel << " size " << size;
   }
 }
 
@@ -99,7 +104,9 @@ TEST(Network, ResidualBranchesPoolsAndShapes) {
 }
 
 TEST(Network, ErrorsNameTheLayer) {
-  auto of = [](const std::string& layers) { return error_of([&] { network(R"({"input": [1, 8, 8], "layers": )" + layers + "}"); }); };
+  auto of = [](const std::string& layers) {
+    return error_of([&] { network(R"({"input": [1, 8, 8], "layers": )" + layers + "}"); });
+  };
   EXPECT_NE(of(R"([{"type": "relu"}, {"type": "konv"}])").find("layer 1 (konv): is not a layer"), std::string::npos);
   EXPECT_NE(of(R"([{"type": "conv", "out": 3}])").find("needs 'kernel'"), std::string::npos);
   EXPECT_NE(of(R"([{"type": "conv", "out": 3, "kernel": 9}])").find("does not fit"), std::string::npos);
@@ -121,7 +128,8 @@ TEST(Network, WeightsLoadByNameWithACommonPrefix) {
   EXPECT_EQ(gap(other->weights().at("fc.weight"), source->weights().at("fc.weight")), 0);
   Weights wrong = source->weights();
   wrong["fc.weight"] = at::ones({3, 2});
-  EXPECT_NE(error_of([&] { other->load(wrong, "file"); }).find("has shape [3, 2], the network wants [2, 3]"), std::string::npos);
+  EXPECT_NE(error_of([&] { other->load(wrong, "file"); }).find("has shape [3, 2], the network wants [2, 3]"),
+            std::string::npos);
   wrong.erase("fc.weight");
   EXPECT_NE(error_of([&] { other->load(wrong, "file"); }).find("has no tensor 'fc.weight'"), std::string::npos);
   wrong = source->weights();
@@ -141,8 +149,8 @@ struct ExactPair {
   static Tensor log_ratio_at(const Tensor& x) { return -0.5 * x.square() + 0.5 * ((x - kMean) / kSd).square(); }
 };
 
-Filtered run_filter(const Tensor& weights, const std::string& protocol, int64_t k, std::vector<double> real = {}, uint64_t seed = 3,
-                    int64_t block = 250) {
+Filtered run_filter(const Tensor& weights, const std::string& protocol, int64_t k, std::vector<double> real = {},
+                    uint64_t seed = 3, int64_t block = 250) {
   FilterOptions options;
   options.protocol = protocol;
   options.per_output = k;
@@ -155,7 +163,9 @@ Filtered run_filter(const Tensor& weights, const std::string& protocol, int64_t 
   return filter.finish();
 }
 
-Tensor chosen_of(const Tensor& proposals, const Filtered& f) { return proposals.index_select(0, at::tensor(f.chosen, at::kLong)); }
+Tensor chosen_of(const Tensor& proposals, const Filtered& f) {
+  return proposals.index_select(0, at::tensor(f.chosen, at::kLong));
+}
 
 // Moments of the outputs against the target's; k is large enough for outputs to be nearly independent. False alarms
 // about 1 in 3,000 for each z.
@@ -196,7 +206,8 @@ TEST(Filter, AConstantAddedToTheScoresCancelsAndBlocksDoNotMatter) {
   EXPECT_EQ(a.chosen, b.chosen);
   const std::vector<double> real = {0.1, 0.2, 0.3};
   // The uniforms of restarts belong to outputs, whatever the blocks.
-  EXPECT_EQ(run_filter(exact.weights, "restarts", 10, real, 3, 250).chosen, run_filter(exact.weights, "restarts", 10, real, 3, 97).chosen);
+  EXPECT_EQ(run_filter(exact.weights, "restarts", 10, real, 3, 250).chosen,
+            run_filter(exact.weights, "restarts", 10, real, 3, 97).chosen);
 }
 
 TEST(Filter, NanAndInfinityNeverWin) {
@@ -238,7 +249,8 @@ Opinions opinions(const Tensor& logits, const Tensor& features = {}) { return {l
 struct TwoGaussians {
   Opinions real, fake;
   TwoGaussians(int64_t n, double d, uint64_t seed, double scale = 1, double shift = 0) {
-    const Tensor a = Stream(seed, 0, Purpose::kData).normal({n}) + d / 2, b = Stream(seed, 1, Purpose::kData).normal({n}) - d / 2;
+    const Tensor a = Stream(seed, 0, Purpose::kData).normal({n}) + d / 2,
+                 b = Stream(seed, 1, Purpose::kData).normal({n}) - d / 2;
     real = opinions(a * scale + shift);
     fake = opinions(b * scale + shift);
   }
@@ -269,6 +281,20 @@ TEST(Calibrate, EveryMethodFindsTheTrueRatio) {
   }
 }
 
+// Classes that do not overlap at all: every method ends, with finite ratios.
+TEST(Calibrate, SeparatedClassesEndInFiniteRatios) {
+  const TwoGaussians train(1000, 60, 3, 100), held(1000, 60, 4, 100);
+  Opinions real = train.real, fake = train.fake;
+  real.features = real.logits.to(at::kFloat).unsqueeze(1).expand({1000, 5}).contiguous();
+  fake.features = fake.logits.to(at::kFloat).unsqueeze(1).expand({1000, 5}).contiguous();
+  for (const char* method : {"platt", "beta", "isotonic", "head", "refit"}) {
+    const Calibration c = fit_calibration(method, 0.1, real, fake);
+    const Tensor r = c.apply(real), f = c.apply(fake);
+    EXPECT_TRUE(at::isfinite(r).all().item<bool>() && at::isfinite(f).all().item<bool>()) << method;
+    EXPECT_LT(calibration_quality(r, f).log_loss, 0.1) << method;
+  }
+}
+
 TEST(Calibrate, IsotonicRisesAndNeverReachesInfinity) {
   const TwoGaussians train(2000, 6, 3);  // nearly separated
   const Calibration c = fit_calibration("isotonic", 0, train.real, train.fake);
@@ -283,7 +309,8 @@ TEST(Calibrate, IsotonicRisesAndNeverReachesInfinity) {
 
 TEST(Calibrate, ANewLastLayerIsSolvedToItsOptimum) {
   const int64_t n = 3000, width = 12;
-  const Tensor a = Stream(1, 0, Purpose::kData).normal({n, width}).to(at::kFloat), b = Stream(1, 1, Purpose::kData).normal({n, width}).to(at::kFloat);
+  const Tensor a = Stream(1, 0, Purpose::kData).normal({n, width}).to(at::kFloat),
+               b = Stream(1, 1, Purpose::kData).normal({n, width}).to(at::kFloat);
   const Tensor shift = at::linspace(0, 0.5, width);
   const Tensor xa = a * 3 + 10 + 3 * shift, xb = b * 3 + 10;  // scale and place of the features must not matter
   const Opinions real = opinions(xa.sum(1), xa), fake = opinions(xb.sum(1), xb);
@@ -291,20 +318,23 @@ TEST(Calibrate, ANewLastLayerIsSolvedToItsOptimum) {
     const Calibration c = fit_calibration(method, 100, real, fake);
     // The stationarity condition of unpenalised logistic regression, on the features themselves.
     const Tensor d = at::sigmoid(c.apply(real)), e = at::sigmoid(c.apply(fake));
-    const Tensor score = ((1 - d).unsqueeze(1) * a.to(at::kDouble)).mean(0) - (e.unsqueeze(1) * (b.to(at::kDouble))).mean(0) +
-                         shift.to(at::kDouble) * (1 - d).mean();
+    const Tensor score = ((1 - d).unsqueeze(1) * a.to(at::kDouble)).mean(0) -
+                         (e.unsqueeze(1) * (b.to(at::kDouble))).mean(0) + shift.to(at::kDouble) * (1 - d).mean();
     EXPECT_LT(score.abs().max().item<double>(), 2e-3) << method;
-    EXPECT_LT(calibration_quality(c.apply(real), c.apply(fake)).log_loss, calibration_quality(real.logits - real.logits.mean(), fake.logits - real.logits.mean()).log_loss);
+    EXPECT_LT(calibration_quality(c.apply(real), c.apply(fake)).log_loss,
+              calibration_quality(real.logits - real.logits.mean(), fake.logits - real.logits.mean()).log_loss);
   }
   const Calibration strong = fit_calibration("head", 1e-7, real, fake);
   EXPECT_LT(strong.apply(real).std().item<double>(), 0.05);  // the ridge holds it down
-  EXPECT_NE(error_of([&] { fit_calibration("head", 1, opinions(xa.sum(1)), fake); }).find("does not show"), std::string::npos);
+  EXPECT_NE(error_of([&] { fit_calibration("head", 1, opinions(xa.sum(1)), fake); }).find("does not show"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { fit_calibration("magic", 1, real, fake); }).find("'magic'"), std::string::npos);
 }
 
 // Appendix B.2: where the discriminator is sure, AR has no gradient left and ARLB has all of it.
 TEST(Objectives, ArVanishesUnderAConfidentDiscriminatorAndArlbDoesNot) {
-  const Tensor real = at::full({64}, 12.0, at::kDouble), sure = at::full({64}, -12.0, at::kDouble), unsure = at::full({64}, 11.5, at::kDouble);
+  const Tensor real = at::full({64}, 12.0, at::kDouble), sure = at::full({64}, -12.0, at::kDouble),
+               unsure = at::full({64}, 11.5, at::kDouble);
   EXPECT_LT(evaluate(Objective::kAr, sure, real).grad_candidate.abs().sum().item<double>(), 1e-9);
   EXPECT_NEAR(evaluate(Objective::kArlb, sure, real).grad_candidate.abs().sum().item<double>(), 1, 1e-12);
   EXPECT_GT(evaluate(Objective::kAr, unsure, real).grad_candidate.abs().sum().item<double>(), 0.5);
@@ -360,7 +390,8 @@ TEST(Train, GoesOnBitForBit) {
 }
 
 TEST(Train, TheDiscriminatorAndTheGeneratorLearn) {
-  // The generator starts grey; real images are bright ramps. After some steps of ARLB its mean brightness has moved there.
+  // The generator starts grey; real images are bright ramps. After some steps of ARLB its mean brightness has moved
+  // there.
   const Tensor pixels = (blobs(500, 2).to(at::kInt) / 2 + 130).to(at::kByte);
   GanTrainOptions options;
   options.batch = 32;
@@ -398,10 +429,13 @@ TEST(Pair, DescriptionErrorsAreTold) {
   EXPECT_NE(error_of([] { preset_pair("biggan", {3, 32, 32}, 32, 100); }).find("'biggan'"), std::string::npos);
   EXPECT_NE(error_of([] { fresh_pair("{", 1); }).find("not JSON"), std::string::npos);
   EXPECT_NE(error_of([] { fresh_pair("{}", 1); }).find("image"), std::string::npos);
-  EXPECT_NE(error_of([] {
-              fresh_pair(R"({"image": [1, 4, 4], "generator": {"layers": [{"type": "linear", "out": 15}]}, "discriminator": {"layers": []}})", 1);
-            }).find("last layer gives [15]"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([] {
+        fresh_pair(
+            R"({"image": [1, 4, 4], "generator": {"layers": [{"type": "linear", "out": 15}]}, "discriminator": {"layers": []}})",
+            1);
+      }).find("last layer gives [15]"),
+      std::string::npos);
 }
 
 TEST(Pair, AClosingSigmoidIsLeftOut) {
@@ -414,10 +448,13 @@ TEST(Pair, AClosingSigmoidIsLeftOut) {
 
 // A generator whose flaw is known: the discriminator is a perfect judge of it, and then one that is far too sure.
 TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
-  // Images of one pixel block: G draws brightness N(0, 0.3), real is N(0.15, 0.3): D sees it exactly, times `sharpness`.
+  // Images of one pixel block: G draws brightness N(0, 0.3), real is N(0.15, 0.3): D sees it exactly, times
+  // `sharpness`.
   auto pair_with = [](double sharpness) {
-    Pair pair = fresh_pair(R"({"image": [1, 2, 2], "generator": {"latent": {"dim": 1}, "layers": [{"type": "linear", "out": 4}]},
-      "discriminator": {"layers": [{"type": "linear", "out": 3}, {"type": "linear", "out": 1}]}})", 1);
+    Pair pair = fresh_pair(
+        R"({"image": [1, 2, 2], "generator": {"latent": {"dim": 1}, "layers": [{"type": "linear", "out": 4}]},
+      "discriminator": {"layers": [{"type": "linear", "out": 3}, {"type": "linear", "out": 1}]}})",
+        1);
     const at::NoGradGuard no_grad;
     for (auto& p : pair.generator->parameters()) p.zero_();
     pair.generator->parameters()[0].fill_(0.3);

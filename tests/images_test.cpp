@@ -47,7 +47,8 @@ std::string big_endian(uint32_t v) {
 void write_mnist(const std::string& folder, int train, int test) {
   for (const auto& [stem, count, seed] : {std::tuple{"train", train, 1}, {"t10k", test, 2}}) {
     const Tensor pixels = noise({count, 28, 28}, static_cast<uint64_t>(seed));
-    std::string images = std::string("\0\0\x08\x03", 4) + big_endian(static_cast<uint32_t>(count)) + big_endian(28) + big_endian(28);
+    std::string images =
+        std::string("\0\0\x08\x03", 4) + big_endian(static_cast<uint32_t>(count)) + big_endian(28) + big_endian(28);
     images.append(reinterpret_cast<const char*>(pixels.data_ptr<uint8_t>()), static_cast<size_t>(pixels.numel()));
     write_file(folder + "/" + stem + "-images-idx3-ubyte", images);
     std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(static_cast<uint32_t>(count));
@@ -128,7 +129,8 @@ TEST(Images, Cifar10Binary) {
     bytes += static_cast<char>(i + 7);
     bytes.append(reinterpret_cast<const char*>(pixels[i].data_ptr<uint8_t>()), 3072);
   }
-  for (const char* part : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"})
+  for (const char* part :
+       {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"})
     write_file(fmt::format("{}/{}.bin", folder, part), bytes);
   const ImageSet set = read_images("cifar10:" + folder);
   EXPECT_EQ(set.train_size, 10);
@@ -163,8 +165,8 @@ TEST(Images, FolderIsCroppedAndResized) {
 }
 
 void write_npy(const std::string& path, const Tensor& bytes) {
-  std::string text = fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': ({}, {}, {}, {}), }}", bytes.size(0), bytes.size(1),
-                                 bytes.size(2), bytes.size(3));
+  std::string text = fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': ({}, {}, {}, {}), }}",
+                                 bytes.size(0), bytes.size(1), bytes.size(2), bytes.size(3));
   while ((text.size() + 11) % 64 != 0) text += ' ';
   text += '\n';
   std::string file("\x93NUMPY\x01\0", 8);
@@ -240,7 +242,9 @@ TEST(Weights, SafetensorsComeBack) {
 
 // What torch.save writes for {"w": tensor of 2x2 floats}, opcode by opcode.
 std::string tensor_pickle() {
-  auto text = [](const std::string& s) { return std::string("X") + std::string{static_cast<char>(s.size()), 0, 0, 0} + s; };
+  auto text = [](const std::string& s) {
+    return std::string("X") + std::string{static_cast<char>(s.size()), 0, 0, 0} + s;
+  };
   std::string p("\x80\x02}q\x00(", 6);
   p += text("w");
   p += "ctorch._utils\n_rebuild_tensor_v2\n(";
@@ -266,7 +270,8 @@ TEST(Weights, PyTorchZipAndLegacy) {
   ASSERT_EQ(zip_close(archive), 0);
   EXPECT_TRUE(read_weights(zip_path).at("w").equal(wanted));
 
-  const std::string magic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15), protocol("\x80\x02M\xe9\x03.", 6);
+  const std::string magic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15),
+      protocol("\x80\x02M\xe9\x03.", 6);
   const std::string system("\x80\x02}q\x00.", 6), keys = std::string("\x80\x02]q\x00X\x01\x00\x00\x00", 10) + "0a.";
   const int64_t count = 4;
   const std::string legacy =

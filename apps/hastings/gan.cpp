@@ -58,13 +58,20 @@ void add_common(CLI::App& command, bool& json, bool& quiet) {
 }
 
 void add_data_options(CLI::App& command, GanData& data) {
-  command.add_option("--crop", data.images.crop, "Crop every image: WIDTHxHEIGHT (centre) or WIDTHxHEIGHT+X+Y")->group("Data");
-  command.add_option("--size", data.images.size, "Then resize to N x N (0: as they are)")->capture_default_str()->group("Data");
-  command.add_option("--channels", data.images.channels, "1 or 3 (0: as they are)")->capture_default_str()->group("Data");
+  command.add_option("--crop", data.images.crop, "Crop every image: WIDTHxHEIGHT (centre) or WIDTHxHEIGHT+X+Y")
+      ->group("Data");
+  command.add_option("--size", data.images.size, "Then resize to N x N (0: as they are)")
+      ->capture_default_str()
+      ->group("Data");
+  command.add_option("--channels", data.images.channels, "1 or 3 (0: as they are)")
+      ->capture_default_str()
+      ->group("Data");
   command.add_option("--calibrate-images", data.splits.calibrate, "Images kept for calibration, never trained on")
       ->capture_default_str()
       ->group("Data");
-  command.add_option("--reference-images", data.splits.reference, "Images kept for scores alone")->capture_default_str()->group("Data");
+  command.add_option("--reference-images", data.splits.reference, "Images kept for scores alone")
+      ->capture_default_str()
+      ->group("Data");
   command.add_option("--split-seed", data.seed, "Seed of the splits")->capture_default_str()->group("Data");
 }
 
@@ -89,14 +96,15 @@ void tell_splits(const SplitImages& images, bool quiet) {
   if (quiet) return;
   const auto& s = images.splits;
   fmt::print(stderr, "{}: {} images of {}x{}x{}; {} to train, {} to calibrate, {} for scores.\n", images.data.spec,
-             images.images.pixels.size(0), images.images.pixels.size(1), images.images.pixels.size(2), images.images.pixels.size(3),
-             s.train.size(), s.calibrate.size(), s.reference.size());
+             images.images.pixels.size(0), images.images.pixels.size(1), images.images.pixels.size(2),
+             images.images.pixels.size(3), s.train.size(), s.calibrate.size(), s.reference.size());
   if (images.copies > 0)
-    fmt::print(stderr, "hastings: warning: {} held-out images have an exact copy in another part of the data.\n", images.copies);
+    fmt::print(stderr, "hastings: warning: {} held-out images have an exact copy in another part of the data.\n",
+               images.copies);
 }
 
-int train_command(GanData data, GanTrainRequest request, std::string folder, bool resume, bool overwrite, bool as_json, bool quiet,
-                  bool new_end) {
+int train_command(GanData data, GanTrainRequest request, std::string folder, bool resume, bool overwrite, bool as_json,
+                  bool quiet, bool new_end) {
   SplitImages images;
   if (resume) {
     const GanTrainRequest asked = request;
@@ -114,7 +122,8 @@ int train_command(GanData data, GanTrainRequest request, std::string folder, boo
       folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), request.train.loss);
     }
     if (fs::exists(folder) && !fs::is_empty(folder)) {
-      if (!overwrite) throw ConfigError(fmt::format("{}: is there already; use --resume, --overwrite, or another --output", folder));
+      if (!overwrite)
+        throw ConfigError(fmt::format("{}: is there already; use --resume, --overwrite, or another --output", folder));
       if (!is_gan_run(folder) && !fs::exists(fs::path(folder) / "splits.json"))
         throw ConfigError(fmt::format("{}: is not a GAN's run; it is not overwritten", folder));
       fs::remove_all(folder);
@@ -133,8 +142,10 @@ int train_command(GanData data, GanTrainRequest request, std::string folder, boo
                             {"interrupted", done.interrupted}}
                            .dump(2));
   } else {
-    fmt::print("{} at iteration {} after {:.0f} s (loss {}).\nRun folder: {}; samples/ shows how it went, `hastings gan calibrate {}` is next.\n",
-               done.interrupted ? "Stopped" : "Trained", done.iterations, done.seconds, request.train.loss, folder, folder);
+    fmt::print(
+        "{} at iteration {} after {:.0f} s (loss {}).\nRun folder: {}; samples/ shows how it went, `hastings gan "
+        "calibrate {}` is next.\n",
+        done.interrupted ? "Stopped" : "Trained", done.iterations, done.seconds, request.train.loss, folder, folder);
     if (done.interrupted) fmt::print("`hastings gan train {} --resume` goes on.\n", folder);
   }
   return done.interrupted ? 130 : 0;
@@ -152,7 +163,8 @@ OpenedRun open_run(const std::string& given, const std::string& weights_folder, 
     if (!output.empty()) throw ConfigError("--output: a run is calibrated where it is");
     return {given, load_pair((fs::path(given) / "pair.json").string())};
   }
-  if (!fs::exists(given)) throw ConfigError(fmt::format("{}: is neither a run's folder nor a file that describes a pair", given));
+  if (!fs::exists(given))
+    throw ConfigError(fmt::format("{}: is neither a run's folder nor a file that describes a pair", given));
   OpenedRun out{output.empty() ? "runs/" + fs::path(given).stem().string() : output, load_pair(given, weights_folder)};
   import_pair(out.folder, out.pair, weights_folder.empty() ? fs::path(given).parent_path().string() : weights_folder);
   return out;
@@ -161,8 +173,9 @@ OpenedRun open_run(const std::string& given, const std::string& weights_folder, 
 void check_image_shape(const SplitImages& images, const Pair& pair) {
   const auto& p = images.images.pixels;
   if (p.sizes().slice(1) != at::IntArrayRef(pair.image))
-    throw ConfigError(fmt::format("{}: images of {}x{}x{}, the networks are for {}x{}x{} (--size, --crop, --channels)", images.data.spec, p.size(1),
-                                  p.size(2), p.size(3), pair.image[0], pair.image[1], pair.image[2]));
+    throw ConfigError(fmt::format("{}: images of {}x{}x{}, the networks are for {}x{}x{} (--size, --crop, --channels)",
+                                  images.data.spec, p.size(1), p.size(2), p.size(3), pair.image[0], pair.image[1],
+                                  pair.image[2]));
 }
 
 void reliability_figure(const std::string& stem, const ChosenCalibration& c) {
@@ -191,13 +204,21 @@ void reliability_figure(const std::string& stem, const ChosenCalibration& c) {
 }
 
 json to_json(const CalibrationQuality& q) {
-  return {{"log_loss", q.log_loss}, {"accuracy", q.accuracy}, {"auc", q.auc}, {"z", q.z}, {"slope", q.slope},
-          {"odds_fake", q.odds_fake}, {"odds_real", q.odds_real}, {"weight_ess", q.weight_ess}};
+  return {{"log_loss", q.log_loss},
+          {"accuracy", q.accuracy},
+          {"auc", q.auc},
+          {"z", q.z},
+          {"slope", q.slope},
+          {"odds_fake", q.odds_fake},
+          {"odds_real", q.odds_real},
+          {"weight_ess", q.weight_ess}};
 }
 
 void print_calibration(const ChosenCalibration& c) {
   fmt::print("{:28} {:>9} {:>9}\n", "held-out diagnosis", "raw", "chosen");
-  auto row = [&](const char* name, double raw, double chosen) { fmt::print("{:28} {:>9.4g} {:>9.4g}\n", name, raw, chosen); };
+  auto row = [&](const char* name, double raw, double chosen) {
+    fmt::print("{:28} {:>9.4g} {:>9.4g}\n", name, raw, chosen);
+  };
   const auto &r = c.raw_quality, &q = c.quality;
   row("log-loss (constant 0.693)", r.log_loss, q.log_loss);
   row("slope (right: 1)", r.slope, q.slope);
@@ -209,12 +230,13 @@ void print_calibration(const ChosenCalibration& c) {
   row("weight ESS share", r.weight_ess, q.weight_ess);
   fmt::print("\n{:32} {:>9} {:>11} {:>9} {:>12}\n", "tried", "log-loss", "acceptance", "different", "distance");
   auto line = [](const Trial& t, const std::string& name) {
-    fmt::print("{:32} {:>9.3f} {:>11.3f} {:>8.0f} % {:>8.2f} +- {:.2f}\n", name, t.log_loss, t.acceptance, 100 * t.unique, t.distance,
-               t.distance_error);
+    fmt::print("{:32} {:>9.3f} {:>11.3f} {:>8.0f} % {:>8.2f} +- {:.2f}\n", name, t.log_loss, t.acceptance,
+               100 * t.unique, t.distance, t.distance_error);
   };
   for (size_t i = 0; i < c.trials.size() && i < 6; ++i) line(c.trials[i], c.trials[i].name());
   line(c.raw, "raw logits, chain");
-  fmt::print("{:32} {:>9} {:>11} {:>9}   {:>8.2f} +- {:.2f}\n\n", "plain generator", "", "", "", c.plain.distance, c.plain.distance_error);
+  fmt::print("{:32} {:>9} {:>11} {:>9}   {:>8.2f} +- {:.2f}\n\n", "plain generator", "", "", "", c.plain.distance,
+             c.plain.distance_error);
   for (const auto& reason : c.reasons) fmt::print("{}\n", reason);
 }
 
@@ -225,7 +247,8 @@ int calibrate_command(const Options& o, bool data_given) {
   if (fs::exists(fs::path(run.folder) / "splits.json")) {
     images = load_splits(run.folder, data_given && fs::is_directory(o.pair) ? o.data.spec : "");
   } else {
-    if (!data_given) throw ConfigError("--data: name the images the networks were trained to make (mnist:FOLDER, folder:FOLDER ...)");
+    if (!data_given)
+      throw ConfigError("--data: name the images the networks were trained to make (mnist:FOLDER, folder:FOLDER ...)");
     GanData data = o.data;
     data.splits.train = false;
     images = load_split_images(data);
@@ -234,7 +257,8 @@ int calibrate_command(const Options& o, bool data_given) {
   tell_splits(images, o.quiet);
   check_image_shape(images, run.pair);
   Progress progress(o.quiet);
-  const ChosenCalibration c = choose_calibration(run.pair, images.part(images.splits.calibrate), o.calibration, progress);
+  const ChosenCalibration c =
+      choose_calibration(run.pair, images.part(images.splits.calibrate), o.calibration, progress);
   progress.done();
   save_calibration(run.folder, c);
   std::string figure = (fs::path(run.folder) / "reliability").string();
@@ -280,7 +304,8 @@ int sample_command(const Options& o, bool protocol_given, bool per_output_given)
   if (!protocol_given) f.protocol = chosen.protocol;
   if (!per_output_given) f.per_output = chosen.per_output;
   f.validate();
-  const std::string folder = o.folder.empty() ? (fs::path(run.folder) / fmt::format("outputs-{}", f.seed)).string() : o.folder;
+  const std::string folder =
+      o.folder.empty() ? (fs::path(run.folder) / fmt::format("outputs-{}", f.seed)).string() : o.folder;
   const std::string scratch = folder + ".writing";
   fs::remove_all(scratch);
   make_directory(scratch);
@@ -298,16 +323,19 @@ int sample_command(const Options& o, bool protocol_given, bool per_output_given)
     constexpr int64_t kChunk = 5000;
     for (int64_t from = 0; from < n; from += kChunk) {
       if (progress.should_stop()) throw Interrupted("interrupted while rendering");
-      const auto first = got.filtered.chosen.begin() + from, last = got.filtered.chosen.begin() + std::min(from + kChunk, n);
+      const auto first = got.filtered.chosen.begin() + from,
+                 last = got.filtered.chosen.begin() + std::min(from + kChunk, n);
       const Tensor images = proposals.render({first, last});
       append_pictures(file.get(), raw, images);
       if (from == 0) write_png(scratch + "/grid.png", image_grid(images.narrow(0, 0, std::min<int64_t>(n, 100)), 10));
       for (int64_t i = 0; o.pictures && i < images.size(0); ++i)
         write_png(fmt::format("{}/images/{:07}.png", scratch, from + i), images[i]);
     }
-    if (std::fflush(file.get()) != 0) throw DataError(fmt::format("{}: cannot be written: {}", raw, std::strerror(errno)));
+    if (std::fflush(file.get()) != 0)
+      throw DataError(fmt::format("{}: cannot be written: {}", raw, std::strerror(errno)));
   }
-  write_npz(scratch + "/samples.npz", {{"arr_0", {n, run.pair.image[1], run.pair.image[2], run.pair.image[0]}, {raw}, "|u1"}});
+  write_npz(scratch + "/samples.npz",
+            {{"arr_0", {n, run.pair.image[1], run.pair.image[2], run.pair.image[0]}, {raw}, "|u1"}});
   fs::remove(raw);
   const double render = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Filtered& r = got.filtered;
@@ -337,9 +365,12 @@ int sample_command(const Options& o, bool protocol_given, bool per_output_given)
   } else {
     fmt::print("{} outputs by {}: {} proposals, ", n, f.protocol, facts["proposals"].get<int64_t>());
     if (f.protocol != "plain")
-      fmt::print("acceptance {:.3f}, {:.1f} % different, longest run {}, ", r.acceptance, 100 * r.unique, r.longest_run);
-    fmt::print("{:.1f} s in the networks, {:.2f} s in the filter, {:.1f} s rendering.\n", got.network_seconds, got.other_seconds, render);
-    fmt::print("{}: samples.npz (arr_0, uint8, NHWC), grid.png{}, sampling.json.\n", folder, o.pictures ? ", images/" : "");
+      fmt::print("acceptance {:.3f}, {:.1f} % different, longest run {}, ", r.acceptance, 100 * r.unique,
+                 r.longest_run);
+    fmt::print("{:.1f} s in the networks, {:.2f} s in the filter, {:.1f} s rendering.\n", got.network_seconds,
+               got.other_seconds, render);
+    fmt::print("{}: samples.npz (arr_0, uint8, NHWC), grid.png{}, sampling.json.\n", folder,
+               o.pictures ? ", images/" : "");
   }
   return 0;
 }
@@ -362,9 +393,16 @@ int compare_command(const Options& o, bool per_output_given) {
   if (o.json) {
     json rows = json::array();
     for (const auto& r : got.rows)
-      rows.push_back({{"protocol", r.protocol}, {"mean", r.mean}, {"error", r.error}, {"difference", r.difference},
-                      {"difference_error", r.difference_error}, {"low", r.low}, {"high", r.high}, {"acceptance", r.acceptance},
-                      {"unique", r.unique}, {"seconds", r.seconds}});
+      rows.push_back({{"protocol", r.protocol},
+                      {"mean", r.mean},
+                      {"error", r.error},
+                      {"difference", r.difference},
+                      {"difference_error", r.difference_error},
+                      {"low", r.low},
+                      {"high", r.high},
+                      {"acceptance", r.acceptance},
+                      {"unique", r.unique},
+                      {"seconds", r.seconds}});
     fmt::print("{}\n", json{{"features", got.features}, {"real", got.real}, {"rows", rows}}.dump(2));
   } else {
     fmt::print("{}", table);
@@ -384,28 +422,41 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   o.fetch->add_option("--from", o.from, "A file you have already (celeba)");
   add_common(*o.fetch, o.json, o.quiet);
 
-  auto* gan = app.add_subcommand("gan", "Train a generator by its acceptance rate; sample a GAN through Metropolis-Hastings");
+  auto* gan =
+      app.add_subcommand("gan", "Train a generator by its acceptance rate; sample a GAN through Metropolis-Hastings");
   gan->require_subcommand(1);
   o.train = gan->add_subcommand("train", "Train a generator and its discriminator");
-  o.train->add_option("data", o.data.spec, "mnist:FOLDER, cifar10:FOLDER, folder:FOLDER, FILE.npy or FILE.npz; with --resume a run's folder")
+  o.train
+      ->add_option("data", o.data.spec,
+                   "mnist:FOLDER, cifar10:FOLDER, folder:FOLDER, FILE.npy or FILE.npz; with --resume a run's folder")
       ->required();
   auto& r = o.request;
   o.train->add_option("-o,--output", o.folder, "Run folder (default: runs/DATA-LOSS)");
-  o.train->add_option("--loss", r.train.loss, "ar, arlb (acceptance rate and its bound), dcgan, wgan-gp")->capture_default_str();
-  o.train->add_option("--networks", r.networks, "dcgan, wgan-gp (no batch norm in the critic), mlp, or a JSON file")->capture_default_str();
+  o.train->add_option("--loss", r.train.loss, "ar, arlb (acceptance rate and its bound), dcgan, wgan-gp")
+      ->capture_default_str();
+  o.train->add_option("--networks", r.networks, "dcgan, wgan-gp (no batch norm in the critic), mlp, or a JSON file")
+      ->capture_default_str();
   o.train->add_option("--width", r.width, "Channels of the first stage (mlp: hidden units)")->capture_default_str();
   o.train->add_option("--latent", r.latent, "Dimension of the latent")->capture_default_str();
-  auto* epochs = o.train->add_option("--epochs", r.train.epochs, "Passes over the training images")->capture_default_str();
-  o.train->add_option("--iterations", r.train.iterations, "Steps of the generator (0: by epochs)")->capture_default_str()->excludes(epochs);
+  auto* epochs =
+      o.train->add_option("--epochs", r.train.epochs, "Passes over the training images")->capture_default_str();
+  o.train->add_option("--iterations", r.train.iterations, "Steps of the generator (0: by epochs)")
+      ->capture_default_str()
+      ->excludes(epochs);
   o.train->add_option("--batch", r.train.batch, "Images a step")->capture_default_str();
-  o.train->add_option("--learning-rate", r.train.learning_rate, "Adam's (0: 2e-4, wgan-gp 1e-4)")->capture_default_str();
-  o.train->add_option("--critic-steps", r.train.critic_steps, "Discriminator steps each iteration (0: 1, wgan-gp 5)")->capture_default_str();
-  o.train->add_option("--grid-every", r.grid_every, "Iterations between grids of samples (0: twenty grids)")->capture_default_str();
-  o.train->add_option("--checkpoint-seconds", r.checkpoint_seconds, "How often to store the state; a kill loses no more")
+  o.train->add_option("--learning-rate", r.train.learning_rate, "Adam's (0: 2e-4, wgan-gp 1e-4)")
+      ->capture_default_str();
+  o.train->add_option("--critic-steps", r.train.critic_steps, "Discriminator steps each iteration (0: 1, wgan-gp 5)")
+      ->capture_default_str();
+  o.train->add_option("--grid-every", r.grid_every, "Iterations between grids of samples (0: twenty grids)")
+      ->capture_default_str();
+  o.train
+      ->add_option("--checkpoint-seconds", r.checkpoint_seconds, "How often to store the state; a kill loses no more")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   o.train->add_option("--seed", r.train.seed, "Seed of weights, latents and batches")->capture_default_str();
-  o.train->add_option("--threads", r.threads, "Threads (0: all cores); training repeats bit for bit with the same number")
+  o.train
+      ->add_option("--threads", r.threads, "Threads (0: all cores); training repeats bit for bit with the same number")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   o.train->add_flag("--resume", o.resume, "Go on with a training that was stopped, or on to more --epochs");
@@ -418,15 +469,21 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
   };
-  o.calibrate = gan->add_subcommand("calibrate", "Turn the discriminator's scores into a density ratio, and choose how to sample with it");
-  o.calibrate->add_option("pair", o.pair, "A run's folder, or a JSON file that describes a pair trained elsewhere")->required();
+  o.calibrate = gan->add_subcommand(
+      "calibrate", "Turn the discriminator's scores into a density ratio, and choose how to sample with it");
+  o.calibrate->add_option("pair", o.pair, "A run's folder, or a JSON file that describes a pair trained elsewhere")
+      ->required();
   o.calibrate->add_option("--data", o.data.spec, "Real images (a trained run knows its own)");
   o.calibrate->add_option("-o,--output", o.folder, "Run folder for a pair from elsewhere (default: runs/NAME)");
-  o.calibrate->add_option("--weights-folder", o.weights_folder, "Where the pair's files of weights are (default: beside its JSON)");
+  o.calibrate->add_option("--weights-folder", o.weights_folder,
+                          "Where the pair's files of weights are (default: beside its JSON)");
   auto& k = o.calibration;
-  o.calibrate->add_option("--method", k.method, "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined)")
+  o.calibrate
+      ->add_option("--method", k.method,
+                   "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined)")
       ->capture_default_str();
-  o.calibrate->add_option("--penalty", k.penalty, "C of head and refit, the inverse ridge (auto tries several)")->capture_default_str();
+  o.calibrate->add_option("--penalty", k.penalty, "C of head and refit, the inverse ridge (auto tries several)")
+      ->capture_default_str();
   o.calibrate->add_option("--protocol", k.protocol, "auto, chain, restarts, generated, plain")->capture_default_str();
   o.calibrate->add_option("--per-output", k.per_output, "Proposals an output")->capture_default_str();
   o.calibrate->add_option("--seed", k.seed, "Seed of the trial proposals")->capture_default_str();
@@ -446,7 +503,8 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   threads(o.sample);
   add_common(*o.sample, o.json, o.quiet);
 
-  o.compare = gan->add_subcommand("compare", "Score plain and filtered samples against reference images, over several seeds");
+  o.compare =
+      gan->add_subcommand("compare", "Score plain and filtered samples against reference images, over several seeds");
   o.compare->add_option("run", o.pair, "The folder of a calibrated run")->required();
   o.compare->add_option("--features", o.features, "Feature network: a JSON layer list with weights")->required();
   o.compare->add_option("--feature-weights", o.feature_weights, "Its file of weights (default: as the JSON says)");
@@ -455,7 +513,8 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   o.compare->add_option("--per-output", o.comparison.per_output, "Proposals an output (default: as calibrated)");
   o.compare->add_option("--seeds", o.comparison.seeds, "How many seeds")->capture_default_str();
   o.compare->add_option("--seed", o.comparison.first_seed, "The first of them")->capture_default_str();
-  o.compare->add_option("--rivals", o.comparison.rivals, "Other protocols beside plain and the chosen one: rejection, top, restarts ...");
+  o.compare->add_option("--rivals", o.comparison.rivals,
+                        "Other protocols beside plain and the chosen one: rejection, top, restarts ...");
   threads(o.compare);
   add_common(*o.compare, o.json, o.quiet);
 }
@@ -469,7 +528,8 @@ std::optional<int> GanCommands::run() const {
     return train_command(o.data, o.request, o.folder, o.resume, o.overwrite, o.json, o.quiet,
                          o.train->count("--epochs") + o.train->count("--iterations") > 0);
   if (o.calibrate->parsed()) return calibrate_command(o, o.calibrate->count("--data") > 0);
-  if (o.sample->parsed()) return sample_command(o, o.sample->count("--protocol") > 0, o.sample->count("--per-output") > 0);
+  if (o.sample->parsed())
+    return sample_command(o, o.sample->count("--protocol") > 0, o.sample->count("--per-output") > 0);
   if (o.compare->parsed()) return compare_command(o, o.compare->count("--per-output") > 0);
   return {};
 }

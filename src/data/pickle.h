@@ -15,7 +15,18 @@ struct Pickled;
 using PickledRef = std::shared_ptr<Pickled>;
 
 struct Pickled {
-  enum class Kind { kNone, kInt, kFloat, kString, kTuple, kList, kDict, kGlobal, kCall, kPersistent } kind = Kind::kNone;
+  enum class Kind {
+    kNone,
+    kInt,
+    kFloat,
+    kString,
+    kTuple,
+    kList,
+    kDict,
+    kGlobal,
+    kCall,
+    kPersistent
+  } kind = Kind::kNone;
   int64_t number = 0;
   double real = 0;
   std::string text;               // kString; kGlobal: "module.name"; kCall: the name of what is called

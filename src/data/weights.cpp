@@ -28,10 +28,11 @@ struct Type {
   at::ScalarType type;
 };
 constexpr Type kTypes[] = {
-    {"F32", "FloatStorage", at::kFloat},  {"F64", "DoubleStorage", at::kDouble}, {"F16", "HalfStorage", at::kHalf},
-    {"BF16", "BFloat16Storage", at::kBFloat16}, {"I64", "LongStorage", at::kLong}, {"I32", "IntStorage", at::kInt},
-    {"I16", "ShortStorage", at::kShort},  {"I8", "CharStorage", at::kChar},      {"U8", "ByteStorage", at::kByte},
-    {"BOOL", "BoolStorage", at::kBool},
+    {"F32", "FloatStorage", at::kFloat}, {"F64", "DoubleStorage", at::kDouble},
+    {"F16", "HalfStorage", at::kHalf},   {"BF16", "BFloat16Storage", at::kBFloat16},
+    {"I64", "LongStorage", at::kLong},   {"I32", "IntStorage", at::kInt},
+    {"I16", "ShortStorage", at::kShort}, {"I8", "CharStorage", at::kChar},
+    {"U8", "ByteStorage", at::kByte},    {"BOOL", "BoolStorage", at::kBool},
 };
 
 int64_t count_of(const std::string& path, const std::vector<int64_t>& shape) {
@@ -56,7 +57,8 @@ Weights read_safetensors(const std::string& path, std::string_view bytes) {
     try {
       const auto dtype = entry.at("dtype").get<std::string>();
       const auto shape = entry.at("shape").get<std::vector<int64_t>>();
-      const auto begin = entry.at("data_offsets").at(0).get<uint64_t>(), end = entry.at("data_offsets").at(1).get<uint64_t>();
+      const auto begin = entry.at("data_offsets").at(0).get<uint64_t>(),
+                 end = entry.at("data_offsets").at(1).get<uint64_t>();
       const Type* type = nullptr;
       for (const auto& t : kTypes) {
         if (dtype == t.safetensors) type = &t;
@@ -86,7 +88,8 @@ struct StorageRef {
 
 // ('storage', torch.FloatStorage, key, location, count, view)
 StorageRef storage_of(const std::string& path, const PickledRef& value) {
-  if (value->kind != Kind::kPersistent || value->items[0]->items.size() < 5) fail(path, "has a tensor without a storage");
+  if (value->kind != Kind::kPersistent || value->items[0]->items.size() < 5)
+    fail(path, "has a tensor without a storage");
   const auto& id = value->items[0]->items;
   for (const auto& t : kTypes) {
     if (id[1]->text == std::string("torch.") + t.storage) return {t.type, id[2]->text, id[4]->number};
@@ -122,8 +125,8 @@ Tensor tensor_of(const std::string& path, const PickledRef& call, const Storages
 }
 
 // All tensors below `value`; `name` is where they hang.
-void collect(const std::string& path, const std::string& name, const PickledRef& value, const Storages& storages, int depth,
-             Weights& out) {
+void collect(const std::string& path, const std::string& name, const PickledRef& value, const Storages& storages,
+             int depth, Weights& out) {
   if (depth > 32) return;
   if (value->kind == Kind::kCall) {
     const auto& callee = value->text;
@@ -155,7 +158,8 @@ Weights read_zip(const std::string& path) {
   bool module = false;
   for (zip_int64_t e = 0; e < zip_get_num_entries(archive.get(), 0); ++e) {
     zip_stat_t info;
-    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(e), 0, &info) != 0) fail(path, "is a damaged zip archive");
+    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(e), 0, &info) != 0)
+      fail(path, "is a damaged zip archive");
     const std::string entry = info.name;
     const auto slash = entry.find('/');
     const std::string inside = slash == std::string::npos ? entry : entry.substr(slash + 1);
@@ -177,8 +181,8 @@ Weights read_zip(const std::string& path) {
   return out;
 }
 
-// Before 2020: pickles of a magic number, the protocol, facts about the system, the object and the list of storage keys;
-// then for each storage a 64-bit count and its bytes.
+// Before 2020: pickles of a magic number, the protocol, facts about the system, the object and the list of storage
+// keys; then for each storage a 64-bit count and its bytes.
 Weights read_legacy(const std::string& path, std::string_view bytes) {
   std::string_view rest = bytes;
   for (int i = 0; i < 3; ++i) read_pickle(path, rest);
@@ -252,7 +256,8 @@ void write_safetensors(const std::string& path, const Weights& weights) {
   AtomicFile file(path);
   file.write({reinterpret_cast<const char*>(&length), 8});
   file.write(text);
-  for (const auto& v : values) file.write({static_cast<const char*>(v.data_ptr()), static_cast<size_t>(v.numel()) * v.element_size()});
+  for (const auto& v : values)
+    file.write({static_cast<const char*>(v.data_ptr()), static_cast<size_t>(v.numel()) * v.element_size()});
   file.commit();
 }
 

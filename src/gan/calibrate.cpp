@@ -33,6 +33,7 @@ Minimum minimise(Tensor x, const std::function<double(const Tensor&, Tensor&)>& 
   double value = value_and_gradient(x, gradient);
   const double first = std::max(gradient.norm().item<double>(), 1e-12);
   std::deque<std::pair<Tensor, Tensor>> pairs;  // steps and changes of the gradient
+  int still = 0;                                // steps in a row that changed the value by nothing to speak of
   for (int step = 0; step < kMaxSteps; ++step) {
     if (gradient.norm().item<double>() <= tolerance * std::max(1.0, first)) return {x, true};
     Tensor direction = -gradient;
@@ -60,22 +61,29 @@ Minimum minimise(Tensor x, const std::function<double(const Tensor&, Tensor&)>& 
       next = x + length * direction;
       next_value = value_and_gradient(next, next_gradient);
       if (next_value <= value + 1e-4 * length * descent) break;
-      // No further descent within rounding: this is the minimum.
-      if (tries == 40) return {x, gradient.norm().item<double>() <= 1e-3 * std::max(1.0, first)};
+      // No further descent within rounding: this is the minimum, or the memory has gone stale.
+      if (tries == 40) break;
       length /= 2;
+    }
+    if (!(next_value < value)) {
+      if (pairs.empty()) return {x, gradient.norm().item<double>() <= 1e-2 * std::max(1.0, first)};
+      pairs.clear();
+      continue;
     }
     const Tensor s = next - x, y = next_gradient - gradient;
     if (s.dot(y).item<double>() > 1e-12 * y.dot(y).item<double>()) pairs.emplace_back(s, y);
     if (pairs.size() > kMemory) pairs.pop_front();
+    still = value - next_value <= 1e-9 * std::abs(value) ? still + 1 : 0;
     x = next;
     gradient = next_gradient;
     value = next_value;
+    if (still == 5) return {x, true};
   }
   return {x, false};
 }
 
-// Logistic regression of real against fake rows, classes of equal weight, ridge 1/(2 C n) |w|^2 on the first `penalised`
-// columns. `rows` [n, k] double, the first `real` of them real. Returns [k + 1], the bias last.
+// Logistic regression of real against fake rows, classes of equal weight, ridge 1/(2 C n) |w|^2 on the first
+// `penalised` columns. `rows` [n, k] double, the first `real` of them real. Returns [k + 1], the bias last.
 Tensor logistic_regression(const Tensor& rows, int64_t real, double c, int64_t penalised, const Tensor& start = {}) {
   const int64_t n = rows.size(0), k = rows.size(1);
   Tensor sign = at::ones({n}, at::kDouble), weight = at::full({n}, 0.5 / static_cast<double>(n - real), at::kDouble);
@@ -91,7 +99,8 @@ Tensor logistic_regression(const Tensor& rows, int64_t real, double c, int64_t p
         const Tensor score = rows.mv(w.narrow(0, 0, k).to(rows.scalar_type())).to(at::kDouble) + w[k];
         const Tensor margin = score * sign;
         const Tensor pull = -weight * sign * at::sigmoid(-margin);
-        gradient = at::cat({rows.t().mv(pull.to(rows.scalar_type())).to(at::kDouble), pull.sum().view({1})}) + ridge * w;
+        gradient =
+            at::cat({rows.t().mv(pull.to(rows.scalar_type())).to(at::kDouble), pull.sum().view({1})}) + ridge * w;
         return ((weight * at::softplus(-margin)).sum() + 0.5 * (ridge * w * w).sum()).item<double>();
       },
       rows.scalar_type() == at::kDouble ? 1e-8 : 1e-4);
@@ -145,19 +154,23 @@ Calibration fit_isotonic(const Opinions& real, const Opinions& fake) {
   for (const auto& k : blocks) {
     const double odds = std::log((k.real + 0.5) / (k.fake + 0.5));
     const double centre = k.score / k.count;
-    if (!out.knots.empty() && (centre <= out.knots.back() || odds <= out.values.back())) continue;  // kept rising by the shrinkage
+    if (!out.knots.empty() && (centre <= out.knots.back() || odds <= out.values.back()))
+      continue;  // kept rising by the shrinkage
     out.knots.push_back(centre);
     out.values.push_back(odds);
   }
   return out;
 }
 
-Calibration fit_head(const std::string& method, double penalty, const Opinions& real, const Opinions& fake, const Tensor& start) {
+Calibration fit_head(const std::string& method, double penalty, const Opinions& real, const Opinions& fake,
+                     const Tensor& start) {
   if (!real.features.defined() || !fake.features.defined())
-    throw ConfigError(fmt::format("calibration '{}': the discriminator does not show the features its last layer sees", method));
+    throw ConfigError(
+        fmt::format("calibration '{}': the discriminator does not show the features its last layer sees", method));
   const Tensor features = at::cat({real.features, fake.features});
   const Tensor mean = features.mean(0), sd = features.std(0);
-  const Tensor scale = at::where(sd > 1e-6 * sd.max(), sd, at::full_like(sd, INFINITY));  // constant columns take no part
+  const Tensor scale =
+      at::where(sd > 1e-6 * sd.max(), sd, at::full_like(sd, INFINITY));  // constant columns take no part
   Tensor rows = (features - mean) / scale;
   const int64_t width = rows.size(1);
   Calibration out;
@@ -222,7 +235,8 @@ Calibration fit_calibration(const std::string& method, double penalty, const Opi
   if (method == "none") return {};
   if (method == "platt" || method == "beta") return fit_scores(method, real, fake);
   if (method == "isotonic") return fit_isotonic(real, fake);
-  if (method == "head" || method == "refit") return fit_head(method, penalty, real, fake, start != nullptr ? start->solution : Tensor());
+  if (method == "head" || method == "refit")
+    return fit_head(method, penalty, real, fake, start != nullptr ? start->solution : Tensor());
   throw ConfigError(fmt::format("calibration '{}': must be none, platt, beta, isotonic, head or refit", method));
 }
 
@@ -254,7 +268,8 @@ CalibrationQuality calibration_quality(const Tensor& real, const Tensor& fake) {
     weight_squares += w * w;
   }
   q.log_loss = 0.5 * (loss_real + loss_fake);
-  q.log_loss_error = 0.5 * std::sqrt((squares_real - loss_real * loss_real) / n + (squares_fake - loss_fake * loss_fake) / m);
+  q.log_loss_error =
+      0.5 * std::sqrt((squares_real - loss_real * loss_real) / n + (squares_fake - loss_fake * loss_fake) / m);
   q.accuracy = right;
   q.z = surplus / std::sqrt(std::max(variance, 1e-300));
   q.weight_ess = weights * weights / weight_squares / m;
@@ -272,8 +287,10 @@ CalibrationQuality calibration_quality(const Tensor& real, const Tensor& fake) {
     i = j;
   }
   q.auc = (rank_sum - n * (n + 1) / 2) / (n * m);
-  const Tensor slope = logistic_regression(at::cat({real, fake}).to(at::kDouble).unsqueeze(1), static_cast<int64_t>(a.size()), 1e6, 1);
-  q.slope = slope[0].item<double>();
+  const Tensor scores = at::cat({real, fake}).to(at::kDouble);
+  const double spread = std::max(scores.std().item<double>(), 1e-12);
+  const Tensor slope = logistic_regression((scores / spread).unsqueeze(1), static_cast<int64_t>(a.size()), 1e4, 1);
+  q.slope = slope[0].item<double>() / spread;
 
   constexpr size_t kBins = 15;
   for (size_t bin = 0; bin < kBins; ++bin) {

@@ -140,42 +140,50 @@ void explain(ChosenCalibration& c, const CalibrateOptions& o) {
   auto& say = c.reasons;
   const Trial &e = c.expected, &p = c.plain;
   if (c.protocol == "plain") {
-    say.push_back(fmt::format(
-        "No filter: nothing tried brings the samples nearer to held-out images than the generator's own ({:.2f}, error {:.2f}).", p.distance,
-        p.distance_error));
+    say.push_back(
+        fmt::format("No filter: nothing tried brings the samples nearer to held-out images than the generator's own "
+                    "({:.2f}, error {:.2f}).",
+                    p.distance, p.distance_error));
   } else {
-    say.push_back(fmt::format("{}: held-out distance {:.2f} (error {:.2f}); the plain generator has {:.2f}.", e.name(), e.distance,
-                              e.distance_error, p.distance));
-    say.push_back(fmt::format("Its log-loss on held-out data is {:.3f} (a constant has {:.3f}), acceptance {:.2f}, {:.0f} % of the outputs differ.",
-                              e.log_loss, std::log(2.0), e.acceptance, 100 * e.unique));
+    say.push_back(fmt::format("{}: held-out distance {:.2f} (error {:.2f}); the plain generator has {:.2f}.", e.name(),
+                              e.distance, e.distance_error, p.distance));
+    say.push_back(
+        fmt::format("Its log-loss on held-out data is {:.3f} (a constant has {:.3f}), acceptance {:.2f}, {:.0f} % of "
+                    "the outputs differ.",
+                    e.log_loss, std::log(2.0), e.acceptance, 100 * e.unique));
   }
   const Trial& r = c.raw;
   const bool raw_used = o.method == "none" && c.protocol != "plain";
   if (!r.sound()) {
     const std::string text = fmt::format(
-        "With the discriminator's own logits a chain would accept {:.2g} % of the proposals and {:.0f} % of its outputs would be "
+        "With the discriminator's own logits a chain would accept {:.2g} % of the proposals and {:.0f} % of its "
+        "outputs would be "
         "repeats (log-loss {:.2f}; a constant has {:.2f}): they are {}.",
         100 * r.acceptance, 100 * (1 - r.unique), r.log_loss, std::log(2.0),
         r.log_loss > std::log(2.0) ? "far too sure of themselves" : "too sharp for the overlap there is");
     (raw_used ? c.warnings : say).push_back(text);
   }
   if (c.protocol != "plain" && !e.sound() && !raw_used)
-    c.warnings.push_back(fmt::format("{}: acceptance {:.2g}, {:.0f} % of the outputs are repeats: the chain hardly moves.", e.name(), e.acceptance,
-                                     100 * (1 - e.unique)));
+    c.warnings.push_back(
+        fmt::format("{}: acceptance {:.2g}, {:.0f} % of the outputs are repeats: the chain hardly moves.", e.name(),
+                    e.acceptance, 100 * (1 - e.unique)));
   if (c.quality.accuracy > 0.9)
-    c.warnings.push_back(fmt::format(
-        "The discriminator tells {:.0f} % of held-out real from generated images: few proposals can pass for real. More proposals an "
-        "output (--per-output), a milder calibration (a smaller --penalty) or a discriminator stopped earlier would help.",
-        100 * c.quality.accuracy));
+    c.warnings.push_back(
+        fmt::format("The discriminator tells {:.0f} % of held-out real from generated images: few proposals can pass "
+                    "for real. More proposals an "
+                    "output (--per-output), a milder calibration (a smaller --penalty) or a discriminator stopped "
+                    "earlier would help.",
+                    100 * c.quality.accuracy));
   if (c.protocol == "chain" && c.advised_per_output > 2 * o.per_output)
-    c.warnings.push_back(fmt::format("By its autocorrelation the chain wants {} proposals an output for one repeat in twenty; it has {}.",
-                                     c.advised_per_output, o.per_output));
+    c.warnings.push_back(fmt::format(
+        "By its autocorrelation the chain wants {} proposals an output for one repeat in twenty; it has {}.",
+        c.advised_per_output, o.per_output));
 }
 
 json to_json(const Trial& t) {
-  return {{"method", t.method},   {"penalty", t.penalty},       {"protocol", t.protocol}, {"log_loss", t.log_loss},
-          {"acceptance", t.acceptance}, {"unique", t.unique}, {"longest_run", t.longest_run}, {"distance", t.distance},
-          {"distance_error", t.distance_error}};
+  return {{"method", t.method},           {"penalty", t.penalty},       {"protocol", t.protocol},
+          {"log_loss", t.log_loss},       {"acceptance", t.acceptance}, {"unique", t.unique},
+          {"longest_run", t.longest_run}, {"distance", t.distance},     {"distance_error", t.distance_error}};
 }
 
 Trial trial_from(const json& j) {
@@ -193,9 +201,18 @@ Trial trial_from(const json& j) {
 }
 
 json to_json(const CalibrationQuality& q) {
-  return {{"log_loss", q.log_loss}, {"log_loss_error", q.log_loss_error}, {"accuracy", q.accuracy}, {"auc", q.auc}, {"z", q.z},
-          {"slope", q.slope}, {"odds_fake", q.odds_fake}, {"odds_real", q.odds_real}, {"weight_ess", q.weight_ess},
-          {"curve_predicted", q.curve_predicted}, {"curve_observed", q.curve_observed}, {"curve_error", q.curve_error}};
+  return {{"log_loss", q.log_loss},
+          {"log_loss_error", q.log_loss_error},
+          {"accuracy", q.accuracy},
+          {"auc", q.auc},
+          {"z", q.z},
+          {"slope", q.slope},
+          {"odds_fake", q.odds_fake},
+          {"odds_real", q.odds_real},
+          {"weight_ess", q.weight_ess},
+          {"curve_predicted", q.curve_predicted},
+          {"curve_observed", q.curve_observed},
+          {"curve_error", q.curve_error}};
 }
 
 CalibrationQuality quality_from(const json& j) {
@@ -218,12 +235,15 @@ CalibrationQuality quality_from(const json& j) {
 
 }  // namespace
 
-bool Trial::sound() const { return log_loss < std::log(2.0) && acceptance >= kEnoughAcceptance && unique >= kEnoughUnique; }
+bool Trial::sound() const {
+  return log_loss < std::log(2.0) && acceptance >= kEnoughAcceptance && unique >= kEnoughUnique;
+}
 
 std::string Trial::name() const {
   if (protocol == "plain") return "plain generator";
   const bool ridge = method == "head" || method == "refit";
-  return fmt::format("{}{}, {}", method == "none" ? "raw logits" : method, ridge ? fmt::format(" (C = {:g})", penalty) : "", protocol);
+  return fmt::format("{}{}, {}", method == "none" ? "raw logits" : method,
+                     ridge ? fmt::format(" (C = {:g})", penalty) : "", protocol);
 }
 
 void CalibrateOptions::validate() const {
@@ -237,7 +257,8 @@ void CalibrateOptions::validate() const {
   if (per_output < 1) throw ConfigError(fmt::format("proposals per output {}: must be positive", per_output));
 }
 
-ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& o, Observer& observer) {
+ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& o,
+                                     Observer& observer) {
   o.validate();
   const int64_t n = real.size(0), fitting = n / 2;
   if (fitting < 50) throw DataError(fmt::format("{} images are too few to calibrate with (100 at least)", n));
@@ -271,13 +292,14 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   for (size_t i = 0; i < wanted.size(); ++i) {
     tell("fitting " + wanted[i].method, static_cast<int64_t>(i), static_cast<int64_t>(wanted.size()));
     if (wanted[i].method == "none") continue;
-    const Calibration* start = settings.back().calibration.method == wanted[i].method ? &settings.back().calibration : nullptr;
+    const Calibration* start =
+        settings.back().calibration.method == wanted[i].method ? &settings.back().calibration : nullptr;
     settings.push_back({fit_calibration(wanted[i].method, wanted[i].penalty, real_fit, fake_fit, start), {}, {}});
     names.push_back(wanted[i].method);
   }
 
   // Judging proposals: scored by every candidate, kept as numbers.
-  const int64_t per_part = std::max<int64_t>(o.per_output * 500, 10000) / o.per_output * o.per_output;
+  const int64_t per_part = std::max<int64_t>(o.per_output * 500, 20000) / o.per_output * o.per_output;
   const int64_t judging = kParts * per_part, round = 16 * kProposalBlock;
   const Projection project(at::cat({real_fit.features.narrow(0, 0, std::min<int64_t>(fitting, 2000)),
                                     fake_fit.features.narrow(0, 0, std::min<int64_t>(fakes, 2000))}),
@@ -334,7 +356,8 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   if (out.protocol == "chain") out.advised_per_output = thinning(to_vector(weights[best.setting]), o.seed);
   // Asked to choose freely, no filter at all is a choice too.
   const double error = std::hypot(best.trial.distance_error, out.plain.distance_error);
-  if (o.method == "auto" && o.protocol == "auto" && (!best.trial.sound() || best.trial.distance > out.plain.distance - error))
+  if (o.method == "auto" && o.protocol == "auto" &&
+      (!best.trial.sound() || best.trial.distance > out.plain.distance - error))
     out.protocol = "plain";
   explain(out, o);
   return out;
@@ -369,7 +392,8 @@ void save_calibration(const std::string& folder, const ChosenCalibration& c) {
 
 ChosenCalibration load_calibration(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "calibration.json").string();
-  if (!std::filesystem::exists(path)) throw ConfigError(fmt::format("{}: is not calibrated; `hastings gan calibrate` does that", folder));
+  if (!std::filesystem::exists(path))
+    throw ConfigError(fmt::format("{}: is not calibrated; `hastings gan calibrate` does that", folder));
   const json j = json::parse(read_file(path), nullptr, false);
   const std::string tensor_path = (std::filesystem::path(folder) / "calibration.safetensors").string();
   const Weights tensors = read_weights(tensor_path);

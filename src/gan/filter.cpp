@@ -23,7 +23,8 @@ void log_uniforms(Stream& stream, std::vector<double>& out) {
 void FilterOptions::validate() const {
   static const std::set<std::string> protocols = {"plain", "chain", "restarts", "generated", "rejection", "top"};
   if (!protocols.contains(protocol))
-    throw ConfigError(fmt::format("protocol '{}': must be plain, chain, restarts, generated, rejection or top", protocol));
+    throw ConfigError(
+        fmt::format("protocol '{}': must be plain, chain, restarts, generated, rejection or top", protocol));
   if (outputs < 1) throw ConfigError(fmt::format("outputs {}: must be positive", outputs));
   if (per_output < 1) throw ConfigError(fmt::format("proposals per output {}: must be positive", per_output));
 }
@@ -35,7 +36,8 @@ Filter::Filter(const FilterOptions& options, std::vector<double> real_scores)
       starts_(options.seed, 0, Purpose::kStart) {
   options_.validate();
   std::erase_if(real_, [](double s) { return !std::isfinite(s); });
-  if (options_.protocol == "restarts" && real_.empty()) throw DataError("restarts: there are no scores of real images to start from");
+  if (options_.protocol == "restarts" && real_.empty())
+    throw DataError("restarts: there are no scores of real images to start from");
   out_.chosen.reserve(static_cast<size_t>(options_.outputs));
 }
 
@@ -72,7 +74,8 @@ void Filter::feed_restarts(std::span<const double> log_weight) {
   const auto k = static_cast<size_t>(options_.per_output);
   size_t used = 0;
   int64_t first = fed_ + static_cast<int64_t>(log_weight.size()) - static_cast<int64_t>(kept_.size());
-  for (; used + k <= kept_.size(); used += k, first += options_.per_output) one_restart(std::span(kept_).subspan(used, k), first);
+  for (; used + k <= kept_.size(); used += k, first += options_.per_output)
+    one_restart(std::span(kept_).subspan(used, k), first);
   kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(used));
 }
 
@@ -144,9 +147,9 @@ void Filter::choose_top() {
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](int64_t i) { return !std::isfinite(kept_[static_cast<size_t>(i)]); });
   const auto count = std::min(order.size(), static_cast<size_t>(options_.outputs));
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), [&](int64_t a, int64_t b) {
-    return kept_[static_cast<size_t>(a)] > kept_[static_cast<size_t>(b)];
-  });
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+      [&](int64_t a, int64_t b) { return kept_[static_cast<size_t>(a)] > kept_[static_cast<size_t>(b)]; });
   out_.chosen.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
@@ -161,7 +164,8 @@ Filtered Filter::finish() {
   out_.longest_run = mh ? std::max(info_.longest_run, options_.protocol == "chain" ? state_.run : int64_t{0}) : 1;
   const auto fed = static_cast<double>(fed_), outputs = static_cast<double>(out_.chosen.size());
   out_.acceptance = mh ? info_.acceptance_sum / fed : outputs / fed;
-  out_.unique = static_cast<double>(std::unordered_set<int64_t>(out_.chosen.begin(), out_.chosen.end()).size()) / outputs;
+  out_.unique =
+      static_cast<double>(std::unordered_set<int64_t>(out_.chosen.begin(), out_.chosen.end()).size()) / outputs;
   return std::move(out_);
 }
 

@@ -29,8 +29,14 @@ json read_json(const std::string& path) {
 }
 
 json to_json(const GanData& d) {
-  return {{"spec", d.spec},           {"crop", d.images.crop},           {"size", d.images.size}, {"channels", d.images.channels},
-          {"calibrate", d.splits.calibrate}, {"reference", d.splits.reference}, {"seed", d.seed}, {"trained", d.splits.train}};
+  return {{"spec", d.spec},
+          {"crop", d.images.crop},
+          {"size", d.images.size},
+          {"channels", d.images.channels},
+          {"calibrate", d.splits.calibrate},
+          {"reference", d.splits.reference},
+          {"seed", d.seed},
+          {"trained", d.splits.train}};
 }
 
 GanData data_from(const json& j) {
@@ -78,7 +84,8 @@ struct History {
   }
   void line(int64_t iteration, double seconds) {
     const auto n = static_cast<double>(std::max<int64_t>(count, 1));
-    text += fmt::format("{},{:.6g},{:.6g},{:.6g},{:.1f}\n", iteration, discriminator / n, generator / n, acceptance / n, seconds);
+    text += fmt::format("{},{:.6g},{:.6g},{:.6g},{:.1f}\n", iteration, discriminator / n, generator / n, acceptance / n,
+                        seconds);
     discriminator = generator = acceptance = 0;
     count = 0;
   }
@@ -98,7 +105,8 @@ struct History {
 // `modules`: the folder that paths of TorchScript modules are relative to.
 void save_networks(const std::string& folder, const Pair& pair, const std::string& modules = "") {
   json description = json::parse(pair.description);
-  for (const auto& [name, network] : {std::pair{"generator", pair.generator.get()}, {"discriminator", pair.discriminator.get()}}) {
+  for (const auto& [name, network] :
+       {std::pair{"generator", pair.generator.get()}, {"discriminator", pair.discriminator.get()}}) {
     json& part = description[name];
     if (part.contains("module")) {
       part["module"] = fs::absolute(fs::path(modules) / part["module"].get<std::string>()).string();
@@ -212,12 +220,13 @@ GanTrained train_gan(const std::string& folder, const SplitImages& images, const
   const Tensor pixels = images.part(images.splits.train);
   const std::vector<int64_t> shape = {pixels.size(1), pixels.size(2), pixels.size(3)};
   const std::string description = resume ? read_json(in(folder, "config.json")).at("pair").dump()
-                                  : fs::exists(request.networks) ? read_file(request.networks)
-                                                                 : preset_pair(request.networks, shape, request.width, request.latent);
+                                  : fs::exists(request.networks)
+                                      ? read_file(request.networks)
+                                      : preset_pair(request.networks, shape, request.width, request.latent);
   Pair pair = fresh_pair(description, request.train.seed);
   if (pair.image != shape)
-    throw ConfigError(fmt::format("{}: makes images of {}x{}x{}, the data are {}x{}x{}", request.networks, pair.image[0], pair.image[1],
-                                  pair.image[2], shape[0], shape[1], shape[2]));
+    throw ConfigError(fmt::format("{}: makes images of {}x{}x{}, the data are {}x{}x{}", request.networks,
+                                  pair.image[0], pair.image[1], pair.image[2], shape[0], shape[1], shape[2]));
   GanTrainer trainer(pair, pixels, request.train);
   const std::string state_path = in(folder, "state.safetensors"), history_path = in(folder, "history.csv");
   History history;
@@ -229,15 +238,21 @@ GanTrained train_gan(const std::string& folder, const SplitImages& images, const
   make_directory(folder);
   GanTrainRequest resolved = request;
   resolved.threads = resolve_threads(request.threads);
-  write_file(in(folder, "config.json"),
-             json{{"train", to_json(resolved)}, {"pair", json::parse(pair.description)}, {"data", to_json(images.data)}}.dump(2) + "\n");
+  write_file(
+      in(folder, "config.json"),
+      json{{"train", to_json(resolved)}, {"pair", json::parse(pair.description)}, {"data", to_json(images.data)}}.dump(
+          2) +
+          "\n");
   save_splits(folder, images);
 
   const TensorThreads threads(resolved.threads);
-  const int64_t grid_every = request.grid_every > 0 ? request.grid_every : std::max<int64_t>(1, trainer.iterations() / 20);
+  const int64_t grid_every =
+      request.grid_every > 0 ? request.grid_every : std::max<int64_t>(1, trainer.iterations() / 20);
   const int64_t line_every = std::max<int64_t>(1, std::min<int64_t>(100, trainer.iterations() / 50));
   const auto begin = std::chrono::steady_clock::now();
-  auto since = [&] { return seconds_before + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  auto since = [&] {
+    return seconds_before + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   auto store = [&] {
     write_safetensors(state_path, trainer.state());
     write_file(history_path, history.text);
@@ -255,7 +270,8 @@ GanTrained train_gan(const std::string& folder, const SplitImages& images, const
     history.add(p);
     acceptance = std::isfinite(acceptance) ? 0.98 * acceptance + 0.02 * p.acceptance : p.acceptance;
     if (p.iteration % line_every == 0) history.line(p.iteration, p.seconds);
-    if (p.iteration % grid_every == 0 || p.iteration == p.iterations) save_grid(folder, pair, request.train.seed, p.iteration);
+    if (p.iteration % grid_every == 0 || p.iteration == p.iterations)
+      save_grid(folder, pair, request.train.seed, p.iteration);
     LearnProgress event;
     event.phase = request.train.loss;
     event.iteration = p.iteration;

@@ -17,7 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-int64_t numel(const Shape& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+int64_t numel(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 // One layer's JSON, read field by field; what nobody read is a misspelling.
 class Fields {
@@ -51,7 +53,9 @@ class Fields {
     if (value < 1 || value > 1 << 20) fail(fmt::format("'{}' is {}: must be positive", key, value));
     return value;
   }
-  int64_t positive(const char* key, int64_t otherwise) { return has(key) ? positive(key) : (used_.insert(key), otherwise); }
+  int64_t positive(const char* key, int64_t otherwise) {
+    return has(key) ? positive(key) : (used_.insert(key), otherwise);
+  }
   int64_t not_negative(const char* key, int64_t otherwise) {
     const auto value = get<int64_t>(key, otherwise);
     if (value < 0 || value > 1 << 20) fail(fmt::format("'{}' is {}: must not be negative", key, value));
@@ -240,7 +244,9 @@ std::unique_ptr<NetworkLayer> weighted(Fields& f, Shape& shape, const Init& init
   } else {
     layer->kind = Weighted::Kind::kConvTranspose;
     layer->output_padding = f.not_negative("output_padding", 0);
-    auto grown = [&](int64_t n) { return (n - 1) * layer->stride - 2 * layer->padding + kernel + layer->output_padding; };
+    auto grown = [&](int64_t n) {
+      return (n - 1) * layer->stride - 2 * layer->padding + kernel + layer->output_padding;
+    };
     shape = {out, grown(shape[1]), grown(shape[2])};
     if (shape[1] < 1 || shape[2] < 1) f.fail("leaves no pixels");
     layer->weight = fresh(init, {in, out, kernel, kernel}, in * kernel * kernel, 0, 0.02);
@@ -274,10 +280,12 @@ std::unique_ptr<NetworkLayer> norm(Fields& f, const Shape& shape, const Init& in
 
 std::unique_ptr<NetworkLayer> pool(Fields& f, Shape& shape) {
   need_image(f, shape);
-  const int64_t kernel = f.positive("kernel"), stride = f.positive("stride", kernel), padding = f.not_negative("padding", 0);
+  const int64_t kernel = f.positive("kernel"), stride = f.positive("stride", kernel),
+                padding = f.not_negative("padding", 0);
   shape = {shape[0], windows(f, shape[1], kernel, stride, padding), windows(f, shape[2], kernel, stride, padding)};
   if (f.type() == "max_pool")
-    return stateless([=](const Tensor& x, const ForwardContext&) { return at::max_pool2d(x, kernel, stride, padding); });
+    return stateless(
+        [=](const Tensor& x, const ForwardContext&) { return at::max_pool2d(x, kernel, stride, padding); });
   const bool count_pad = f.get<bool>("count_include_pad", true);
   return stateless([=](const Tensor& x, const ForwardContext&) {
     return at::avg_pool2d(x, kernel, stride, padding, false, count_pad);
@@ -341,7 +349,8 @@ std::unique_ptr<NetworkLayer> dropout(Fields& f) {
 std::unique_ptr<NetworkLayer> normalise(Fields& f, const Shape& shape) {
   const auto mean = f.get<std::vector<double>>("mean", {0.0}), sd = f.get<std::vector<double>>("std", {1.0});
   for (const auto* v : {&mean, &sd}) {
-    if (v->size() != 1 && static_cast<int64_t>(v->size()) != shape[0]) f.fail("'mean' and 'std' want one number, or one a channel");
+    if (v->size() != 1 && static_cast<int64_t>(v->size()) != shape[0])
+      f.fail("'mean' and 'std' want one number, or one a channel");
   }
   Shape view(shape.size() + 1, 1);
   view[1] = -1;
@@ -357,7 +366,8 @@ std::unique_ptr<NetworkLayer> reshaped(Fields& f, Shape& shape) {
   }
   if (type == "reshape") {
     const auto to = f.get<Shape>("shape");
-    if (numel(to) != numel(shape)) f.fail(fmt::format("cannot make [{}] of [{}]", fmt::join(to, ", "), fmt::join(shape, ", ")));
+    if (numel(to) != numel(shape))
+      f.fail(fmt::format("cannot make [{}] of [{}]", fmt::join(to, ", "), fmt::join(shape, ", ")));
     shape = to;
     Shape full = {-1};
     full.insert(full.end(), to.begin(), to.end());
@@ -392,7 +402,9 @@ std::unique_ptr<NetworkLayer> reshaped(Fields& f, Shape& shape) {
     need_image(f, shape);
     const int64_t size = f.positive("size");
     shape = {shape[0], size, size};
-    return stateless([size](const Tensor& x, const ForwardContext&) { return at::upsample_bilinear2d(x, {size, size}, false); });
+    return stateless([size](const Tensor& x, const ForwardContext&) {
+      return at::upsample_bilinear2d(x, {size, size}, false);
+    });
   }
   if (type == "global_mean") {
     need_image(f, shape);

@@ -63,8 +63,8 @@ class ModuleNetwork final : public Network {
     int64_t wanted = 2;
     for (const int64_t n : output_) wanted *= n;
     if (out.numel() != wanted)
-      throw DataError(fmt::format("{}: gives [{}] for two inputs; wanted are two of [{}]", path_, fmt::join(out.sizes(), ", "),
-                                  fmt::join(output_, ", ")));
+      throw DataError(fmt::format("{}: gives [{}] for two inputs; wanted are two of [{}]", path_,
+                                  fmt::join(out.sizes(), ", "), fmt::join(output_, ", ")));
   }
 
   std::string path_;

@@ -52,7 +52,9 @@ class LayerNetwork final : public Network {
     return h;
   }
 
-  bool has_features() const override { return !layers_.empty() && layers_[last_]->linear() && last_ + 2 >= layers_.size(); }
+  bool has_features() const override {
+    return !layers_.empty() && layers_[last_]->linear() && last_ + 2 >= layers_.size();
+  }
 
   const Shape& input_shape() const override { return input_; }
   const Shape& output_shape() const override { return output_; }
@@ -71,7 +73,8 @@ class LayerNetwork final : public Network {
     for (const auto& [name, value] : given) unused.insert(name);
     for (auto& [name, tensor] : tensors_) {
       const auto found = given.find(prefix + name);
-      if (found == given.end()) throw DataError(fmt::format("{}: has no tensor '{}'; it has {}", file, prefix + name, names_of(given)));
+      if (found == given.end())
+        throw DataError(fmt::format("{}: has no tensor '{}'; it has {}", file, prefix + name, names_of(given)));
       if (found->second.sizes() != tensor.sizes())
         throw DataError(fmt::format("{}: tensor '{}' has shape [{}], the network wants [{}]", file, prefix + name,
                                     fmt::join(found->second.sizes(), ", "), fmt::join(tensor.sizes(), ", ")));

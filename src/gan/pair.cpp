@@ -31,11 +31,13 @@ json parse(const std::string& name, const std::string& text) {
 }
 
 // One of the two networks. The discriminator's closing sigmoid is left out: its logit is what is wanted.
-std::unique_ptr<Network> open(const std::string& name, json part, const std::string& folder, Stream* init, bool discriminator,
-                              std::vector<int64_t> input, std::vector<int64_t> output, bool& probability) {
+std::unique_ptr<Network> open(const std::string& name, json part, const std::string& folder, Stream* init,
+                              bool discriminator, std::vector<int64_t> input, std::vector<int64_t> output,
+                              bool& probability) {
   if (part.contains("module")) {
     probability = discriminator && part.value("output", "logit") == "probability";
-    return load_module((fs::path(folder) / part["module"].get<std::string>()).string(), std::move(input), std::move(output));
+    return load_module((fs::path(folder) / part["module"].get<std::string>()).string(), std::move(input),
+                       std::move(output));
   }
   if (!part.contains("layers")) throw ConfigError(fmt::format("{}: needs 'layers' or 'module'", name));
   auto& layers = part["layers"];
@@ -54,8 +56,8 @@ std::unique_ptr<Network> open(const std::string& name, json part, const std::str
     }
   }();
   if (numel(network->output_shape()) != numel(output))
-    throw ConfigError(fmt::format("{}: its last layer gives [{}], wanted is [{}]", name, fmt::join(network->output_shape(), ", "),
-                                  fmt::join(output, ", ")));
+    throw ConfigError(fmt::format("{}: its last layer gives [{}], wanted is [{}]", name,
+                                  fmt::join(network->output_shape(), ", "), fmt::join(output, ", ")));
   if (init == nullptr) {
     if (!part.contains("weights")) throw ConfigError(fmt::format("{}: needs 'weights', the file they are in", name));
     const std::string path = (fs::path(folder) / part["weights"].get<std::string>()).string();
@@ -74,10 +76,12 @@ Pair build(const std::string& name, const std::string& text, const std::string& 
     const json latent = g.value("latent", json::object());
     pair.latent.dim = latent.value("dim", int64_t{100});
     const std::string law = latent.value("law", "normal");
-    if (law != "normal" && law != "uniform") throw ConfigError(fmt::format("{}: latent law '{}': must be normal or uniform", name, law));
+    if (law != "normal" && law != "uniform")
+      throw ConfigError(fmt::format("{}: latent law '{}': must be normal or uniform", name, law));
     pair.latent.uniform = law == "uniform";
     if (pair.image.size() != 3 || pair.latent.dim < 1 || pair.latent.dim > 1 << 16)
-      throw ConfigError(fmt::format("{}: 'image' must be [channels, height, width], and the latent dimension positive", name));
+      throw ConfigError(
+          fmt::format("{}: 'image' must be [channels, height, width], and the latent dimension positive", name));
     bool ignored = false;
     pair.generator = open(name + ": generator", g, folder, init, false, {pair.latent.dim}, pair.image, ignored);
     pair.discriminator =
@@ -96,7 +100,8 @@ json dcgan(const std::vector<int64_t>& image, int64_t width, int64_t latent, boo
   int64_t stages = 0;
   while ((4 << stages) < image[1]) ++stages;
   if (image[1] != image[2] || (4 << stages) != image[1] || stages < 1)
-    throw ConfigError(fmt::format("dcgan: images of {}x{}; wanted are squares of 8, 16, 32, 64 ... pixels (--size)", image[2], image[1]));
+    throw ConfigError(fmt::format("dcgan: images of {}x{}; wanted are squares of 8, 16, 32, 64 ... pixels (--size)",
+                                  image[2], image[1]));
   json g = json::array(), d = json::array();
   g.push_back(conv("conv_transpose", width << (stages - 1), 4, 1, 0, false));
   for (int64_t s = stages - 1; s >= 0; --s) {

@@ -33,7 +33,8 @@ Opinions join(const std::vector<Opinions>& parts) {
 
 }  // namespace
 
-Proposals::Proposals(const Pair& pair, uint64_t seed, int threads) : pair_(pair), seed_(seed), threads_(resolve_threads(threads)) {}
+Proposals::Proposals(const Pair& pair, uint64_t seed, int threads)
+    : pair_(pair), seed_(seed), threads_(resolve_threads(threads)) {}
 
 Opinions Proposals::block(int64_t number, bool features) const {
   const at::NoGradGuard no_grad;
@@ -45,7 +46,8 @@ Opinions Proposals::block(int64_t number, bool features) const {
 Opinions Proposals::opinions(int64_t from, int64_t count, bool features) const {
   const int64_t first = from / kProposalBlock, last = (from + count + kProposalBlock - 1) / kProposalBlock;
   std::vector<Opinions> parts(static_cast<size_t>(last - first));
-  parallel_tasks(last - first, threads_, [&](int64_t i) { parts[static_cast<size_t>(i)] = block(first + i, features); });
+  parallel_tasks(last - first, threads_,
+                 [&](int64_t i) { parts[static_cast<size_t>(i)] = block(first + i, features); });
   return join(parts).rows(from - first * kProposalBlock, count);
 }
 
@@ -53,7 +55,8 @@ Tensor Proposals::render(const std::vector<int64_t>& numbers) const {
   std::map<int64_t, std::vector<size_t>> by_block;  // places in `numbers`
   for (size_t i = 0; i < numbers.size(); ++i) by_block[numbers[i] / kProposalBlock].push_back(i);
   const std::vector<std::pair<int64_t, std::vector<size_t>>> blocks(by_block.begin(), by_block.end());
-  Tensor out = at::empty({static_cast<int64_t>(numbers.size()), pair_.image[0], pair_.image[1], pair_.image[2]}, at::kByte);
+  Tensor out =
+      at::empty({static_cast<int64_t>(numbers.size()), pair_.image[0], pair_.image[1], pair_.image[2]}, at::kByte);
   parallel_tasks(static_cast<int64_t>(blocks.size()), threads_, [&](int64_t b) {
     const at::NoGradGuard no_grad;
     const auto& [block, places] = blocks[static_cast<size_t>(b)];
@@ -67,7 +70,8 @@ Tensor Proposals::render(const std::vector<int64_t>& numbers) const {
       wanted.push_back(row);
     }
     const Tensor images = to_bytes(pair_.generate(latents.index_select(0, at::tensor(wanted, at::kLong))));
-    for (const size_t place : places) out[static_cast<int64_t>(place)].copy_(images[rows[numbers[place] % kProposalBlock]]);
+    for (const size_t place : places)
+      out[static_cast<int64_t>(place)].copy_(images[rows[numbers[place] % kProposalBlock]]);
   });
   return out;
 }

@@ -16,15 +16,21 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 std::vector<std::string> warnings_of(const Filtered& f, const FilterOptions& options) {
   std::vector<std::string> out;
   const auto outputs = static_cast<double>(f.chosen.size());
-  if (options.protocol == "chain" && (f.unique < 0.5 || f.longest_run > std::max<int64_t>(options.per_output * 20, f.proposals / 100)))
+  if (options.protocol == "chain" && (f.unique < 0.5 || f.longest_run > f.proposals / 20))
     out.push_back(fmt::format(
-        "the chain is stuck: acceptance {:.2g}, {:.0f} % of the outputs are repeats, one proposal was held for {} steps. These samples do "
-        "not represent anything; calibrate with `hastings gan calibrate` (auto), take more proposals an output, or use --protocol restarts",
+        "the chain is stuck: acceptance {:.2g}, {:.0f} % of the outputs are repeats, one proposal was held for "
+        "{} steps. These samples do not represent the target; calibrate with `hastings gan calibrate` (auto), "
+        "take more proposals an output, or use --protocol restarts",
         f.acceptance, 100 * (1 - f.unique), f.longest_run));
+  else if (options.protocol == "chain" && f.unique < 0.8)
+    out.push_back(fmt::format("{:.0f} % of the outputs are repeats: more proposals an output would make them differ",
+                              100 * (1 - f.unique)));
   if (static_cast<double>(f.stuck) > outputs / 2)
-    out.push_back(fmt::format("for {:.0f} % of the outputs no proposal was accepted from the real start: more proposals an output would help",
-                              100 * static_cast<double>(f.stuck) / outputs));
-  if (f.non_finite > 0) out.push_back(fmt::format("{} proposals had a score that is not finite; they were rejected", f.non_finite));
+    out.push_back(fmt::format(
+        "for {:.0f} % of the outputs no proposal was accepted from the real start: more proposals an output would help",
+        100 * static_cast<double>(f.stuck) / outputs));
+  if (f.non_finite > 0)
+    out.push_back(fmt::format("{} proposals had a score that is not finite; they were rejected", f.non_finite));
   return out;
 }
 

@@ -59,7 +59,9 @@ class TensorAdam {
 };
 
 // The discriminator's cross-entropy, in logits.
-Tensor cross_entropy(const Tensor& real, const Tensor& fake) { return at::softplus(-real).mean() + at::softplus(fake).mean(); }
+Tensor cross_entropy(const Tensor& real, const Tensor& fake) {
+  return at::softplus(-real).mean() + at::softplus(fake).mean();
+}
 
 }  // namespace
 
@@ -81,12 +83,15 @@ struct GanTrainer::Impl {
         pixels(std::move(data)),
         options(o),
         wgan(o.loss == "wgan-gp"),
-        critic_steps(o.critic_steps > 0 ? o.critic_steps : wgan ? 5 : 1),
+        critic_steps(o.critic_steps > 0 ? o.critic_steps
+                     : wgan             ? 5
+                                        : 1),
         generator(p.generator->parameters(), rate(), 0.5, wgan ? 0.9 : 0.999),
         discriminator(p.discriminator->parameters(), rate(), 0.5, wgan ? 0.9 : 0.999) {
     const auto per_epoch = std::max<int64_t>(1, pixels.size(0) / (options.batch * critic_steps));
-    iterations = options.iterations > 0 ? options.iterations
-                                        : std::max<int64_t>(1, static_cast<int64_t>(options.epochs * static_cast<double>(per_epoch)));
+    iterations = options.iterations > 0
+                     ? options.iterations
+                     : std::max<int64_t>(1, static_cast<int64_t>(options.epochs * static_cast<double>(per_epoch)));
   }
 
   double rate() const { return options.learning_rate > 0 ? options.learning_rate : wgan ? 1e-4 : 2e-4; }
@@ -179,9 +184,10 @@ GanProgress GanTrainer::step() {
   t.pair.generator->train(false);
   t.pair.discriminator->train(false);
   if (!std::isfinite(p.discriminator_loss) || !std::isfinite(p.generator_loss))
-    throw NumericalError(fmt::format("training broke down at iteration {} (loss of the discriminator {}, of the generator {}); "
-                                     "try a smaller --learning-rate",
-                                     t.iteration, p.discriminator_loss, p.generator_loss));
+    throw NumericalError(
+        fmt::format("training broke down at iteration {} (loss of the discriminator {}, of the generator {}); "
+                    "try a smaller --learning-rate",
+                    t.iteration, p.discriminator_loss, p.generator_loss));
   p.iteration = ++t.iteration;
   p.iterations = t.iterations;
   return p;
@@ -204,7 +210,8 @@ void GanTrainer::restore(const Weights& state, const std::string& file) {
     return found->second;
   };
   const at::NoGradGuard no_grad;
-  for (auto [prefix, network] : {std::pair{"generator.", impl_->pair.generator.get()}, {"discriminator.", impl_->pair.discriminator.get()}}) {
+  for (auto [prefix, network] :
+       {std::pair{"generator.", impl_->pair.generator.get()}, {"discriminator.", impl_->pair.discriminator.get()}}) {
     Weights own;
     for (const auto& [name, value] : state) {
       if (name.starts_with(prefix)) own[name.substr(std::string(prefix).size())] = value;

@@ -19,8 +19,8 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 json to_json(const CompareCell& c) {
-  return {{"protocol", c.protocol}, {"seed", c.seed}, {"distance", c.distance}, {"acceptance", c.acceptance},
-          {"unique", c.unique}, {"seconds", c.seconds}, {"longest_run", c.longest_run}};
+  return {{"protocol", c.protocol}, {"seed", c.seed},       {"distance", c.distance},      {"acceptance", c.acceptance},
+          {"unique", c.unique},     {"seconds", c.seconds}, {"longest_run", c.longest_run}};
 }
 
 CompareCell cell_from(const json& j) {
@@ -55,13 +55,17 @@ void CompareOptions::validate() const {
   if (seeds < 1) throw ConfigError(fmt::format("seeds {}: must be positive", seeds));
 }
 
-Comparison compare_gan(const std::string& folder, const Pair& pair, const ChosenCalibration& chosen, const SplitImages& images,
-                       const FeatureNetwork& features, const CompareOptions& o, Observer& observer) {
+Comparison compare_gan(const std::string& folder, const Pair& pair, const ChosenCalibration& chosen,
+                       const SplitImages& images, const FeatureNetwork& features, const CompareOptions& o,
+                       Observer& observer) {
   o.validate();
   Comparison out;
   out.features = features.name();
   const FeatureMoments reference = feature_moments(features(images.part(images.splits.reference), o.threads));
-  const Tensor held_out = images.part(images.splits.calibrate);
+  // Shuffled: the first images of a data set may be easier than the last.
+  const Tensor held_out = images.part(images.splits.calibrate)
+                              .index_select(0, Stream(o.first_seed, 0, Purpose::kChoice)
+                                                   .permutation(static_cast<int64_t>(images.splits.calibrate.size())));
   out.real_count = std::min(held_out.size(0), o.outputs);
   out.real = frechet_distance(feature_moments(features(held_out.narrow(0, 0, out.real_count), o.threads)), reference);
 
@@ -70,13 +74,15 @@ Comparison compare_gan(const std::string& folder, const Pair& pair, const Chosen
   protocols.insert(protocols.end(), o.rivals.begin(), o.rivals.end());
   // What a cell depends on besides protocol and seed.
   const std::string identity =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output, chosen.calibration.method, chosen.calibration.penalty,
-                  chosen.calibration.bias, chosen.expected.distance, images.data.spec);
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output, chosen.calibration.method,
+                  chosen.calibration.penalty, chosen.calibration.bias, chosen.expected.distance, images.data.spec);
   make_directory(folder);
   for (int s = 0; s < o.seeds; ++s) {
     const uint64_t seed = o.first_seed + static_cast<uint64_t>(s);
     const Proposals proposals(pair, seed, o.threads);
-    auto path = [&](const std::string& protocol) { return (fs::path(folder) / fmt::format("{}-{}.json", protocol, seed)).string(); };
+    auto path = [&](const std::string& protocol) {
+      return (fs::path(folder) / fmt::format("{}-{}.json", protocol, seed)).string();
+    };
     std::vector<FilterOptions> missing;
     for (const auto& protocol : protocols) {
       if (fs::exists(path(protocol))) {
@@ -103,7 +109,8 @@ Comparison compare_gan(const std::string& folder, const Pair& pair, const Chosen
       cell.longest_run = f.longest_run;
       cell.seconds = samples[i].network_seconds + samples[i].other_seconds +
                      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      for (const auto& w : samples[i].warnings) out.warnings.push_back(fmt::format("{}, seed {}: {}", cell.protocol, seed, w));
+      for (const auto& w : samples[i].warnings)
+        out.warnings.push_back(fmt::format("{}, seed {}: {}", cell.protocol, seed, w));
       write_file(path(cell.protocol), json{{"identity", identity}, {"cell", to_json(cell)}}.dump(2) + "\n");
       out.cells.push_back(cell);
     }
@@ -146,8 +153,10 @@ Comparison compare_gan(const std::string& folder, const Pair& pair, const Chosen
 
 std::string comparison_markdown(const Comparison& c, const CompareOptions& o) {
   std::string text = fmt::format(
-      "Fréchet distance on {} features, {} outputs, {} proposals an output, {} seeds from {}; real against real {:.2f} ({} images).\n\n"
-      "| samples | distance | difference from plain | 95 % interval | acceptance | different | seconds |\n|---|---|---|---|---|---|---|\n",
+      "Fréchet distance on {} features, {} outputs, {} proposals an output, {} seeds from {}; real against real {:.2f} "
+      "({} images).\n\n"
+      "| samples | distance | difference from plain | 95 % interval | acceptance | different | seconds "
+      "|\n|---|---|---|---|---|---|---|\n",
       c.features, o.outputs, o.per_output, o.seeds, o.first_seed, c.real, c.real_count);
   for (const auto& r : c.rows) {
     const bool plain = r.protocol == "plain";

@@ -23,8 +23,10 @@ FeatureNetwork::FeatureNetwork(const std::string& path, const std::string& weigh
     throw ConfigError(fmt::format("{}: {}", path, error.what()));
   }
   name_ = description.value("name", fs::path(path).stem().string());
-  if (weights.empty() && !description.contains("weights")) throw ConfigError(fmt::format("{}: needs 'weights', the file they are in", path));
-  const std::string file = weights.empty() ? (fs::path(path).parent_path() / description["weights"].get<std::string>()).string() : weights;
+  if (weights.empty() && !description.contains("weights"))
+    throw ConfigError(fmt::format("{}: needs 'weights', the file they are in", path));
+  const std::string file =
+      weights.empty() ? (fs::path(path).parent_path() / description["weights"].get<std::string>()).string() : weights;
   Weights used;
   const Weights wanted = network_->weights();
   for (const auto& [name, value] : read_weights(file)) {
@@ -36,8 +38,8 @@ FeatureNetwork::FeatureNetwork(const std::string& path, const std::string& weigh
 Tensor FeatureNetwork::operator()(const Tensor& pixels, int threads) const {
   const auto& input = network_->input_shape();
   if (pixels.sizes().slice(1) != at::IntArrayRef(input))
-    throw ConfigError(fmt::format("{}: wants images of {}x{}x{}, these are {}x{}x{}", name_, input[0], input[1], input[2], pixels.size(1),
-                                  pixels.size(2), pixels.size(3)));
+    throw ConfigError(fmt::format("{}: wants images of {}x{}x{}, these are {}x{}x{}", name_, input[0], input[1],
+                                  input[2], pixels.size(1), pixels.size(2), pixels.size(3)));
   constexpr int64_t kBlock = 200;
   const int64_t n = pixels.size(0), blocks = (n + kBlock - 1) / kBlock;
   std::vector<Tensor> parts(static_cast<size_t>(blocks));

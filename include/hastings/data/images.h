@@ -50,7 +50,8 @@ struct SplitOptions {
 };
 
 // Deterministic in the seed. Calibration images come from the official test set where there is one, as far as they
-// reach, reference images from what is left; with few images the parts shrink, and fewer than 100 in one is a DataError.
+// reach, reference images from what is left; with few images the parts shrink, and fewer than 100 in one is a
+// DataError.
 Splits make_splits(const ImageSet& images, const SplitOptions& options, uint64_t seed);
 
 // Throws DataError if an index is in two parts or out of range; returns how many images of the calibration and

@@ -1,5 +1,6 @@
-// Weights of networks from the files people have: safetensors, and PyTorch's own .pth/.pt/.ckpt in both layouts (zip and
-// legacy). Nothing in a file is ever executed: of a pickle only tensors and the dictionaries that hold them are built.
+// Weights of networks from the files people have: safetensors, and PyTorch's own .pth/.pt/.ckpt in both layouts (zip
+// and legacy). Nothing in a file is ever executed: of a pickle only tensors and the dictionaries that hold them are
+// built.
 #pragma once
 
 #include <map>

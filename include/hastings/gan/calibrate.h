@@ -11,7 +11,8 @@ namespace hastings {
 // What the discriminator says of images.
 struct Opinions {
   Tensor logits;    // [n] double
-  Tensor features;  // [n, width] float: what its last layer sees, or where it hides that the image at 8x8; may be undefined
+  Tensor features;  // [n, width] float: what its last layer sees, or where it hides that the image at 8x8; may be
+                    // undefined
   int64_t size() const;
   Opinions rows(int64_t from, int64_t count) const;
 };
@@ -26,12 +27,12 @@ struct Opinions {
 //   refit     the last layer refined: the old logit with a free slope, plus a head
 struct Calibration {
   std::string method = "none";
-  double penalty = 0;                // head, refit: the ridge's C, inverse strength
-  std::vector<double> coefficients;  // platt a, b; beta a, b, c; refit: slope of the logit
+  double penalty = 0;                 // head, refit: the ridge's C, inverse strength
+  std::vector<double> coefficients;   // platt a, b; beta a, b, c; refit: slope of the logit
   std::vector<double> knots, values;  // isotonic: logits and their log odds
   Tensor weight;                      // [width] double: head, refit
   double bias = 0;
-  Tensor solution;                    // head, refit: as the solver left it, a start for another
+  Tensor solution;  // head, refit: as the solver left it, a start for another
 
   bool needs_features() const { return method == "head" || method == "refit"; }
   Tensor apply(const Opinions& opinions) const;  // [n] double: log p/q up to a constant
@@ -44,14 +45,14 @@ Calibration fit_calibration(const std::string& method, double penalty, const Opi
 
 // How good calibrated log ratios are, on data that took no part in the calibration.
 struct CalibrationQuality {
-  double log_loss = 0;     // a proper score; log 2 is what a constant gets
+  double log_loss = 0;        // a proper score; log 2 is what a constant gets
   double log_loss_error = 0;  // its standard error
   double accuracy = 0, auc = 0;
-  double z = 0;            // sum (y - d) / sqrt(sum d (1 - d)): standard normal if calibrated (Turner and others 2019)
-  double slope = 0;        // of a logistic regression of the truth on the log ratio: 1 if calibrated
-  double odds_fake = 0;    // E over generated of d/(1-d): 1 if right
-  double odds_real = 0;    // E over real of (1-d)/d: 1 if right
-  double weight_ess = 0;   // effective share of generated samples under the weights
+  double z = 0;           // sum (y - d) / sqrt(sum d (1 - d)): standard normal if calibrated (Turner and others 2019)
+  double slope = 0;       // of a logistic regression of the truth on the log ratio: 1 if calibrated
+  double odds_fake = 0;   // E over generated of d/(1-d): 1 if right
+  double odds_real = 0;   // E over real of (1-d)/d: 1 if right
+  double weight_ess = 0;  // effective share of generated samples under the weights
   std::vector<double> curve_predicted, curve_observed, curve_error;  // reliability, in bins of equal count
 };
 CalibrationQuality calibration_quality(const Tensor& real, const Tensor& fake);

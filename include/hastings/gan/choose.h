@@ -25,13 +25,13 @@ struct CalibrateOptions {
 struct Trial {
   std::string method, protocol;
   double penalty = 0;
-  double log_loss = 0;       // a proper score of the ratio
+  double log_loss = 0;                // a proper score of the ratio
   double acceptance = 0, unique = 0;  // overlap
   int64_t longest_run = 0;
-  double distance = 0;        // of what the protocol gives from held-out reals: Fréchet, in the discriminator's features
+  double distance = 0;  // of what the protocol gives from held-out reals: Fréchet, in the discriminator's features
   double distance_error = 0;  // from independent parts of the proposals
   bool sound() const;         // better than a constant by the proper score, and overlap enough for the chain to move
-  std::string name() const;  // "head (C = 0.01), chain"
+  std::string name() const;   // "head (C = 0.01), chain"
 };
 
 struct ChosenCalibration {
@@ -47,7 +47,8 @@ struct ChosenCalibration {
 };
 
 // `real`: the calibration split, uint8 [n, c, h, w].
-ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& options, Observer& observer);
+ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& options,
+                                     Observer& observer);
 
 void save_calibration(const std::string& folder, const ChosenCalibration& chosen);
 ChosenCalibration load_calibration(const std::string& folder);

@@ -1,5 +1,5 @@
-// The Metropolis–Hastings filter on scores: which proposals become outputs. Everything here sees numbers only; images are
-// made for the winners alone.
+// The Metropolis–Hastings filter on scores: which proposals become outputs. Everything here sees numbers only; images
+// are made for the winners alone.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,12 @@ namespace hastings {
 
 // plain      every K-th proposal as it comes
 // chain      one long chain over all proposals, every K-th state
-// restarts   K proposals for each output, the chain started at the score of a real image (Turner and others 2019); where
+// restarts   K proposals for each output, the chain started at the score of a real image (Turner and others 2019);
+// where
 //            none is accepted, started again at the first of the K
 // generated  the same, started at the first of the K at once
-// rejection  discriminator rejection sampling (Azadi and others 2019) by the highest score seen; its threshold is lowered
+// rejection  discriminator rejection sampling (Azadi and others 2019) by the highest score seen; its threshold is
+// lowered
 //            only where fewer than one in K would be accepted
 // top        the proposals with the highest scores
 struct FilterOptions {
@@ -31,13 +33,13 @@ struct FilterOptions {
 struct Filtered {
   std::vector<int64_t> chosen;  // [outputs] the number of the proposal
   int64_t proposals = 0, accepted = 0, non_finite = 0, longest_run = 0;
-  int64_t stuck = 0;        // restarts: outputs for which no proposal was accepted from the real start
-  double acceptance = 0;    // Rao-Blackwellised; rejection and top: outputs by proposals
-  double unique = 0;        // different proposals by outputs
+  int64_t stuck = 0;      // restarts: outputs for which no proposal was accepted from the real start
+  double acceptance = 0;  // Rao-Blackwellised; rejection and top: outputs by proposals
+  double unique = 0;      // different proposals by outputs
 };
 
-// Fed with the log weights of proposals in the order of their numbers, a block at a time: memory does not grow with them
-// (for rejection and top it does, eight bytes a proposal).
+// Fed with the log weights of proposals in the order of their numbers, a block at a time: memory does not grow with
+// them (for rejection and top it does, eight bytes a proposal).
 class Filter {
  public:
   // `real_scores`: log weights of real images for restarts.

@@ -2,7 +2,8 @@
 //
 //   {"input": [100], "layers": [
 //     {"type": "linear", "out": 2048, "name": "fc"}, {"type": "reshape", "shape": [128, 4, 4]},
-//     {"type": "batch_norm", "name": "bn"}, {"type": "relu"}, {"type": "conv_transpose", "out": 3, "kernel": 4, ...}, {"type": "tanh"}]}
+//     {"type": "batch_norm", "name": "bn"}, {"type": "relu"}, {"type": "conv_transpose", "out": 3, "kernel": 4, ...},
+//     {"type": "tanh"}]}
 //
 // Sizes that follow from the input are not written. `name` is the prefix of the layer's tensors in a file of weights
 // ("fc" for fc.weight and fc.bias); without one it is "main.<position>". docs/networks.md lists the layers.
@@ -32,7 +33,8 @@ class Network {
   virtual const std::vector<int64_t>& input_shape() const = 0;
   virtual const std::vector<int64_t>& output_shape() const = 0;
 
-  // Batch statistics and dropout are used and updated while training, and only then. `dropout` is where its noise comes from.
+  // Batch statistics and dropout are used and updated while training, and only then. `dropout` is where its noise comes
+  // from.
   virtual void train(bool on, Stream* dropout = nullptr) = 0;
 
   virtual Weights weights() const = 0;  // parameters and running statistics, as they are now
@@ -42,7 +44,8 @@ class Network {
 };
 
 // A layer list; ConfigError names the layer that makes no sense. With a stream, weights are drawn as DCGAN's are
-// (normal, sd 0.02; batch norm scale around 1), or with {"init": "fan-in"} uniform by fan-in; without one they are zero.
+// (normal, sd 0.02; batch norm scale around 1), or with {"init": "fan-in"} uniform by fan-in; without one they are
+// zero.
 std::unique_ptr<Network> build_network(const nlohmann::json& description, Stream* init = nullptr);
 
 // A saved TorchScript module; shapes are what the user says.

@@ -10,7 +10,7 @@ namespace hastings {
 
 struct Latent {
   int64_t dim = 100;
-  bool uniform = false;                     // on (-1, 1); else standard normal
+  bool uniform = false;                          // on (-1, 1); else standard normal
   Tensor draw(Stream& stream, int64_t n) const;  // float [n, dim]
 };
 
@@ -21,7 +21,7 @@ struct Pair {
   std::unique_ptr<Network> generator, discriminator;
   bool probability = false;  // the discriminator gives d itself, not its logit
 
-  Tensor generate(const Tensor& z) const;   // float [n, channels, height, width] in [-1, 1]
+  Tensor generate(const Tensor& z) const;  // float [n, channels, height, width] in [-1, 1]
   // [n], of what generate() gives or to_network_range() makes; `features` as in Network::forward.
   Tensor logits(const Tensor& images, Tensor* features = nullptr) const;
 };
@@ -41,7 +41,8 @@ Pair load_pair(const std::string& path, const std::string& weights_folder = "");
 // A pair to be trained, from PAIR.json's text (its weights are not looked at), with fresh weights.
 Pair fresh_pair(const std::string& description, uint64_t seed);
 
-// "dcgan" (any size of 16, 32, 64 ...), "wgan-gp" (the same with a critic without batch norm) or "mlp": PAIR.json's text.
+// "dcgan" (any size of 16, 32, 64 ...), "wgan-gp" (the same with a critic without batch norm) or "mlp": PAIR.json's
+// text.
 std::string preset_pair(const std::string& name, const std::vector<int64_t>& image, int64_t width, int64_t latent);
 
 }  // namespace hastings

@@ -1,5 +1,5 @@
-// The generator as a source of numbered proposals: proposal i is a function of (seed, i) and nothing else, so that scores
-// can be kept and images made again for those that won.
+// The generator as a source of numbered proposals: proposal i is a function of (seed, i) and nothing else, so that
+// scores can be kept and images made again for those that won.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,8 @@ class Proposals {
   // uint8 [numbers, c, h, w]
   Tensor render(const std::vector<int64_t>& numbers) const;
   // Calls `take(first, calibrated log weights)` for blocks of [0, count) in order; memory is bounded.
-  void weigh(int64_t count, const Calibration& calibration, const std::function<void(const Tensor&)>& take, Observer& observer) const;
+  void weigh(int64_t count, const Calibration& calibration, const std::function<void(const Tensor&)>& take,
+             Observer& observer) const;
 
  private:
   Opinions block(int64_t number, bool features) const;

@@ -12,8 +12,8 @@ struct GanSamples {
   std::vector<std::string> warnings;              // a chain that hardly moved says so
 };
 
-// Which proposals become outputs, by each of several protocols on the very same proposals, which go through the networks
-// once. Images are made by Proposals::render.
+// Which proposals become outputs, by each of several protocols on the very same proposals, which go through the
+// networks once. Images are made by Proposals::render.
 std::vector<GanSamples> filter_proposals(const Proposals& proposals, const ChosenCalibration& chosen,
                                          const std::vector<FilterOptions>& protocols, Observer& observer);
 

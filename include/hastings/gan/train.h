@@ -17,10 +17,10 @@ namespace hastings {
 struct GanTrainOptions {
   std::string loss = "arlb";
   int64_t batch = 64;
-  int64_t iterations = 0;      // of the generator; 0: by epochs
-  double epochs = 10;          // passes of the discriminator over the training images
-  double learning_rate = 0;    // 0: 2e-4, wgan-gp 1e-4
-  int64_t critic_steps = 0;    // discriminator steps an iteration; 0: 1, wgan-gp 5
+  int64_t iterations = 0;    // of the generator; 0: by epochs
+  double epochs = 10;        // passes of the discriminator over the training images
+  double learning_rate = 0;  // 0: 2e-4, wgan-gp 1e-4
+  int64_t critic_steps = 0;  // discriminator steps an iteration; 0: 1, wgan-gp 5
   double gradient_penalty = 10;
   uint64_t seed = 1;
   void validate() const;

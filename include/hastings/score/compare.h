@@ -31,9 +31,9 @@ struct CompareCell {
 
 struct CompareRow {
   std::string protocol;
-  double mean = 0, error = 0;                // over seeds
+  double mean = 0, error = 0;                   // over seeds
   double difference = 0, difference_error = 0;  // from plain, paired by seed
-  double low = 0, high = 0;                  // 95 % interval of the difference (Student's t)
+  double low = 0, high = 0;                     // 95 % interval of the difference (Student's t)
   double acceptance = 0, unique = 0, seconds = 0;
 };
 
@@ -47,8 +47,9 @@ struct Comparison {
 };
 
 // Finished cells are kept in `folder` and not computed again.
-Comparison compare_gan(const std::string& folder, const Pair& pair, const ChosenCalibration& chosen, const SplitImages& images,
-                       const FeatureNetwork& features, const CompareOptions& options, Observer& observer);
+Comparison compare_gan(const std::string& folder, const Pair& pair, const ChosenCalibration& chosen,
+                       const SplitImages& images, const FeatureNetwork& features, const CompareOptions& options,
+                       Observer& observer);
 
 std::string comparison_markdown(const Comparison& comparison, const CompareOptions& options);
 

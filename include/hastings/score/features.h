@@ -11,7 +11,8 @@ namespace hastings {
 
 // A network whose output is taken as features: a layer list with weights,
 //   {"name": "LeNet-5 f6", "input": [1, 28, 28], "layers": [...], "weights": "lenet5.safetensors"}
-// It sees images of bytes divided by 255; resizing and normalising are layers. Weights it does not use may be in the file.
+// It sees images of bytes divided by 255; resizing and normalising are layers. Weights it does not use may be in the
+// file.
 class FeatureNetwork {
  public:
   explicit FeatureNetwork(const std::string& path, const std::string& weights = "");

@@ -1,33 +1,8 @@
 #!/usr/bin/env bash
 # The program as its users call it: results, files, exit codes, bad input, kills, a full disk.
-set -u
 hastings=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-checks=0
+. "$(dirname "$(readlink -f "$0")")/cli_support.sh"
 
-check() {  # check NAME CONDITION...
-  local name=$1
-  shift
-  checks=$((checks + 1))
-  if ! "$@"; then
-    echo "FAILED: $name"
-    [ -f err ] && sed 's/^/    /' err | head -5
-    failed=$((failed + 1))
-  fi
-}
-# fails CODE PATTERN ARGS...: exits with CODE and says PATTERN in one line on standard error
-fails() {
-  local code=$1 pattern=$2
-  shift 2
-  "$hastings" "$@" >out 2>err
-  local got=$?
-  check "hastings $* exits with $code (was $got)" [ "$got" -eq "$code" ]
-  check "hastings $* says '$pattern'" grep -q -- "$pattern" err
-  check "hastings $* says it in one line" [ "$(wc -l <err)" -eq 1 ]
-}
 leaves_nothing() { check "nothing left in $1" [ -z "$(ls -A "$1" 2>/dev/null)" ]; }
 
 quick=(--max-iterations 20 -q)
@@ -195,5 +170,4 @@ else
   echo "skipped: no permission to mount a small file system"
 fi
 
-echo "$((checks - failed)) passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

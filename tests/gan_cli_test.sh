@@ -1,33 +1,8 @@
 #!/usr/bin/env bash
 # The GAN commands as their users call them, on a small data set made here: train, kill and resume, calibrate, sample,
 # compare, bad input, a full disk.
-set -u
 hastings=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-checks=0
-
-check() {  # check NAME CONDITION...
-  local name=$1
-  shift
-  checks=$((checks + 1))
-  if ! "$@"; then
-    echo "FAILED: $name"
-    [ -f err ] && sed 's/^/    /' err | head -5
-    failed=$((failed + 1))
-  fi
-}
-fails() {  # fails CODE PATTERN ARGS...: exits with CODE and says PATTERN in one line on standard error
-  local code=$1 pattern=$2
-  shift 2
-  "$hastings" "$@" >out 2>err
-  local got=$?
-  check "hastings $* exits with $code (was $got)" [ "$got" -eq "$code" ]
-  check "hastings $* says '$pattern'" grep -q -- "$pattern" err
-  check "hastings $* says it in one line" [ "$(wc -l <err)" -eq 1 ]
-}
+. "$(dirname "$(readlink -f "$0")")/cli_support.sh"
 
 # images.npy: 1,200 grey images of 8x8, stripes of a random phase: bytes from awk through printf.
 awk 'BEGIN { srand(7); h = "{\x27descr\x27: \x27|u1\x27, \x27fortran_order\x27: False, \x27shape\x27: (1200, 1, 8, 8), }";
@@ -132,5 +107,4 @@ else
   echo "skipped: no permission to mount a small file system"
 fi
 
-echo "$((checks - failed)) passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

@@ -203,17 +203,6 @@ void reliability_figure(const std::string& stem, const ChosenCalibration& c) {
   write_figure(stem, figure);
 }
 
-json to_json(const CalibrationQuality& q) {
-  return {{"log_loss", q.log_loss},
-          {"accuracy", q.accuracy},
-          {"auc", q.auc},
-          {"z", q.z},
-          {"slope", q.slope},
-          {"odds_fake", q.odds_fake},
-          {"odds_real", q.odds_real},
-          {"weight_ess", q.weight_ess}};
-}
-
 void print_calibration(const ChosenCalibration& c) {
   fmt::print("{:28} {:>9} {:>9}\n", "held-out diagnosis", "raw", "chosen");
   auto row = [&](const char* name, double raw, double chosen) {
@@ -269,20 +258,11 @@ int calibrate_command(const Options& o, bool data_given) {
     figure.clear();  // no gnuplot
   }
   for (const auto& w : c.warnings) progress.on_warning(w);
-  if (o.json) {
-    fmt::print("{}\n", json{{"run", run.folder},
-                            {"method", c.calibration.method},
-                            {"penalty", c.calibration.penalty},
-                            {"protocol", c.protocol},
-                            {"per_output", c.per_output},
-                            {"advised_per_output", c.advised_per_output},
-                            {"quality", to_json(c.quality)},
-                            {"raw_quality", to_json(c.raw_quality)},
-                            {"acceptance", c.expected.acceptance},
-                            {"raw_acceptance", c.raw.acceptance},
-                            {"reasons", c.reasons},
-                            {"warnings", c.warnings}}
-                           .dump(2));
+  if (o.json) {  // what was stored, without its long lists
+    json stored = json::parse(read_file((fs::path(run.folder) / "calibration.json").string()));
+    for (const char* key : {"knots", "values", "trials"}) stored.erase(key);
+    stored["run"] = run.folder;
+    fmt::print("{}\n", stored.dump(2));
   } else {
     print_calibration(c);
     fmt::print("Run folder: {}; `hastings gan sample {}` is next.\n", run.folder, run.folder);

@@ -13,6 +13,7 @@
 #include "hastings/core/files.h"
 #include "hastings/core/parallel.h"
 #include "hastings/diagnose/frechet.h"
+#include "hastings/diagnose/mean_error.h"
 #include "hastings/gan/propose.h"
 
 namespace hastings {
@@ -28,8 +29,7 @@ constexpr double kEnoughUnique = 0.5, kEnoughAcceptance = 0.02;
 struct Projection {
   Tensor mean, scale, directions;  // [w], [w], [w, d]
 
-  Projection(const Tensor& features, uint64_t seed) {
-    mean = features.mean(0);
+  Projection(const Tensor& features, uint64_t seed) : mean(features.mean(0)) {
     const Tensor sd = features.std(0);
     scale = at::where(sd > 1e-6 * sd.max(), sd, at::full_like(sd, INFINITY));
     const Tensor x = (features - mean) / scale;
@@ -51,18 +51,6 @@ struct Setting {
 std::vector<double> to_vector(const Tensor& t) {
   const Tensor c = t.to(at::kDouble).contiguous();
   return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
-}
-
-struct MeanError {
-  double mean = 0, error = 0;
-};
-MeanError mean_error(const std::vector<double>& values) {
-  MeanError out;
-  const auto n = static_cast<double>(values.size());
-  for (const double v : values) out.mean += v / n;
-  for (const double v : values) out.error += (v - out.mean) * (v - out.mean);
-  out.error = std::sqrt(out.error / (n - 1) / n);
-  return out;
 }
 
 // A protocol on parts of the judging proposals, against held-out reals.

@@ -425,8 +425,9 @@ std::unique_ptr<NetworkLayer> build_layer(Fields& f, Shape& shape, const Init& i
   if (f.type() == "dropout") return dropout(f);
   if (f.type() == "normalise") return normalise(f, shape);
   if (auto layer = activation(f)) return layer;
-  if (auto layer = reshaped(f, shape)) return layer;
-  f.fail("is not a layer; docs/networks.md lists them");
+  auto layer = reshaped(f, shape);
+  if (!layer) f.fail("is not a layer; docs/networks.md lists them");
+  return layer;
 }
 
 }  // namespace

@@ -54,7 +54,8 @@ Opinions Proposals::opinions(int64_t from, int64_t count, bool features) const {
 Tensor Proposals::render(const std::vector<int64_t>& numbers) const {
   std::map<int64_t, std::vector<size_t>> by_block;  // places in `numbers`
   for (size_t i = 0; i < numbers.size(); ++i) by_block[numbers[i] / kProposalBlock].push_back(i);
-  const std::vector<std::pair<int64_t, std::vector<size_t>>> blocks(by_block.begin(), by_block.end());
+  std::vector<std::pair<int64_t, std::vector<size_t>>> blocks;
+  for (auto& entry : by_block) blocks.emplace_back(entry.first, std::move(entry.second));
   Tensor out =
       at::empty({static_cast<int64_t>(numbers.size()), pair_.image[0], pair_.image[1], pair_.image[2]}, at::kByte);
   parallel_tasks(static_cast<int64_t>(blocks.size()), threads_, [&](int64_t b) {

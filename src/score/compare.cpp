@@ -11,6 +11,7 @@
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/diagnose/frechet.h"
+#include "hastings/diagnose/mean_error.h"
 
 namespace hastings {
 namespace {
@@ -33,18 +34,6 @@ CompareCell cell_from(const json& j) {
   c.seconds = j.at("seconds").get<double>();
   c.longest_run = j.at("longest_run").get<int64_t>();
   return c;
-}
-
-struct MeanError {
-  double mean = 0, error = 0;
-};
-MeanError mean_error(const std::vector<double>& values) {
-  MeanError out;
-  const auto n = static_cast<double>(values.size());
-  for (const double v : values) out.mean += v / n;
-  for (const double v : values) out.error += (v - out.mean) * (v - out.mean);
-  out.error = values.size() < 2 ? std::nan("") : std::sqrt(out.error / (n - 1) / n);
-  return out;
 }
 
 }  // namespace

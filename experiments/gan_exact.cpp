@@ -23,16 +23,11 @@ struct Mixture {
   std::vector<double> sd, weight;
 
   Tensor sample(int64_t n, Stream& stream) const {
-    const int64_t d = means.size(1);
-    Tensor out = stream.normal({n, d});
-    const Tensor u = stream.uniform({n});
-    for (int64_t i = 0; i < n; ++i) {
-      double left = u[i].item<double>();
-      size_t k = 0;
-      while (k + 1 < weight.size() && left > weight[k]) left -= weight[k++];
-      out[i].mul_(sd[k]).add_(means[static_cast<int64_t>(k)]);
-    }
-    return out;
+    const Tensor noise = stream.normal({n, means.size(1)});
+    const Tensor ends = at::tensor(weight, at::kDouble).cumsum(0), last = at::full({1}, means.size(0) - 1, at::kLong);
+    const Tensor component = at::minimum(at::searchsorted(ends, stream.uniform({n})), last);
+    return means.index_select(0, component) +
+           noise * at::tensor(sd, at::kDouble).index_select(0, component).unsqueeze(1);
   }
   Tensor log_density(const Tensor& x) const {
     std::vector<Tensor> parts;

@@ -328,10 +328,10 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
     for (const auto& protocol : protocols)
       ranked.push_back({try_protocol(protocol, settings[s], weights[s], judged, real_moments, o, names[s]), s});
   }
-  // Sound ones first, then by the distance of what comes out.
+  // Sound ones first, then by the distance of what comes out; the lucky end of an uncertain one is not trusted.
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
     if (a.trial.sound() != b.trial.sound()) return a.trial.sound();
-    return a.trial.distance < b.trial.distance;
+    return a.trial.distance + a.trial.distance_error < b.trial.distance + b.trial.distance_error;
   });
   for (const auto& r : ranked) out.trials.push_back(r.trial);
   const Ranked& best = ranked.front();

@@ -21,9 +21,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kDirections = 64;  // principal directions distances are taken in
-constexpr int kParts = 4;            // of the judging proposals, for errors
-constexpr double kEnoughUnique = 0.5, kEnoughAcceptance = 0.02;
+constexpr int64_t kDirections = 64;                              // principal directions distances are taken in
+constexpr int kParts = 4;                                        // of the judging proposals, for errors
+constexpr double kEnoughUnique = 0.5, kEnoughAcceptance = 0.02;  // below, a chain does not move
+constexpr double kGoodUnique = 0.85, kGoodAcceptance = 0.2;      // above, it does not stick by bad luck either
 
 // The leading principal directions of standardised features, by subspace iteration.
 struct Projection {
@@ -223,6 +224,8 @@ CalibrationQuality quality_from(const json& j) {
 
 }  // namespace
 
+int Trial::overlap() const { return !sound() ? 0 : acceptance >= kGoodAcceptance && unique >= kGoodUnique ? 2 : 1; }
+
 bool Trial::sound() const {
   return log_loss < std::log(2.0) && acceptance >= kEnoughAcceptance && unique >= kEnoughUnique;
 }
@@ -328,11 +331,20 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
     for (const auto& protocol : protocols)
       ranked.push_back({try_protocol(protocol, settings[s], weights[s], judged, real_moments, o, names[s]), s});
   }
-  // Sound ones first, then by the distance of what comes out; the lucky end of an uncertain one is not trusted.
+  // By overlap first, then by the distance of what comes out.
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-    if (a.trial.sound() != b.trial.sound()) return a.trial.sound();
-    return a.trial.distance + a.trial.distance_error < b.trial.distance + b.trial.distance_error;
+    if (a.trial.overlap() != b.trial.overlap()) return a.trial.overlap() > b.trial.overlap();
+    return a.trial.distance < b.trial.distance;
   });
+  // Among those the distance cannot tell from the best, the proper score decides.
+  auto chosen = ranked.begin();
+  for (auto r = ranked.begin(); r != ranked.end(); ++r) {
+    const Trial &t = r->trial, &first = ranked.front().trial;
+    if (t.overlap() == first.overlap() && t.distance <= first.distance + first.distance_error &&
+        t.log_loss < chosen->trial.log_loss)
+      chosen = r;
+  }
+  std::rotate(ranked.begin(), chosen, chosen + 1);
   for (const auto& r : ranked) out.trials.push_back(r.trial);
   const Ranked& best = ranked.front();
   out.expected = best.trial;

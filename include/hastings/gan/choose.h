@@ -31,6 +31,7 @@ struct Trial {
   double distance = 0;  // of what the protocol gives from held-out reals: Fréchet, in the discriminator's features
   double distance_error = 0;  // from independent parts of the proposals
   bool sound() const;         // better than a constant by the proper score, and overlap enough for the chain to move
+  int overlap() const;        // 0: not sound, 1: enough, 2: good
   std::string name() const;   // "head (C = 0.01), chain"
 };
 

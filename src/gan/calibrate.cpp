@@ -10,14 +10,10 @@
 #include <numeric>
 
 #include "hastings/core/error.h"
+#include "numbers.h"
 
 namespace hastings {
 namespace {
-
-std::vector<double> to_vector(const Tensor& t) {
-  const Tensor c = t.to(at::kDouble).contiguous();
-  return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
-}
 
 double log1p_exp(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
@@ -168,10 +164,8 @@ Calibration fit_head(const std::string& method, double penalty, const Opinions& 
     throw ConfigError(
         fmt::format("calibration '{}': the discriminator does not show the features its last layer sees", method));
   const Tensor features = at::cat({real.features, fake.features});
-  const Tensor mean = features.mean(0), sd = features.std(0);
-  const Tensor scale =
-      at::where(sd > 1e-6 * sd.max(), sd, at::full_like(sd, INFINITY));  // constant columns take no part
-  Tensor rows = (features - mean) / scale;
+  const Standardiser standardise(features);  // constant columns take no part
+  Tensor rows = standardise(features);
   const int64_t width = rows.size(1);
   Calibration out;
   out.method = method;
@@ -185,8 +179,8 @@ Calibration fit_head(const std::string& method, double penalty, const Opinions& 
   }
   const Tensor w = logistic_regression(rows, real.size(), penalty, width, start);
   out.solution = w;
-  out.weight = (w.narrow(0, 0, width) / scale.to(at::kDouble)).contiguous();
-  out.bias = (w[w.size(0) - 1] - out.weight.dot(mean.to(at::kDouble))).item<double>();
+  out.weight = (w.narrow(0, 0, width) / standardise.scale.to(at::kDouble)).contiguous();
+  out.bias = (w[w.size(0) - 1] - out.weight.dot(standardise.mean.to(at::kDouble))).item<double>();
   if (method == "refit") {
     out.coefficients = {w[width].item<double>() / logit_scale};
     out.bias -= out.coefficients[0] * logit_mean;

@@ -15,6 +15,7 @@
 #include "hastings/diagnose/frechet.h"
 #include "hastings/diagnose/mean_error.h"
 #include "hastings/gan/propose.h"
+#include "numbers.h"
 
 namespace hastings {
 namespace {
@@ -28,19 +29,17 @@ constexpr double kGoodUnique = 0.85, kGoodAcceptance = 0.2;      // above, it do
 
 // The leading principal directions of standardised features, by subspace iteration.
 struct Projection {
-  Tensor mean, scale, directions;  // [w], [w], [w, d]
+  Standardiser standardise;
+  Tensor directions;  // [w, d]
 
-  Projection(const Tensor& features, uint64_t seed) : mean(features.mean(0)) {
-    const Tensor sd = features.std(0);
-    scale = at::where(sd > 1e-6 * sd.max(), sd, at::full_like(sd, INFINITY));
-    const Tensor x = (features - mean) / scale;
+  Projection(const Tensor& features, uint64_t seed) : standardise(features) {
+    const Tensor x = standardise(features);
     const int64_t d = std::min({kDirections, x.size(1), x.size(0) - 1});
     Stream stream(seed, 0, Purpose::kExact);
-    Tensor q = stream.normal({x.size(1), d}).to(at::kFloat);
-    for (int i = 0; i < 12; ++i) q = std::get<0>(at::linalg_qr(x.t().mm(x.mm(q))));
-    directions = q;
+    directions = stream.normal({x.size(1), d}).to(at::kFloat);
+    for (int i = 0; i < 12; ++i) directions = std::get<0>(at::linalg_qr(x.t().mm(x.mm(directions))));
   }
-  Tensor operator()(const Tensor& features) const { return ((features - mean) / scale).mm(directions); }
+  Tensor operator()(const Tensor& features) const { return standardise(features).mm(directions); }
 };
 
 struct Setting {
@@ -49,16 +48,11 @@ struct Setting {
   CalibrationQuality quality;
 };
 
-std::vector<double> to_vector(const Tensor& t) {
-  const Tensor c = t.to(at::kDouble).contiguous();
-  return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
-}
-
 // A protocol on parts of the judging proposals, against held-out reals.
 Trial try_protocol(const std::string& protocol, const Setting& setting, const Tensor& weights, const Tensor& projected,
-                   const FeatureMoments& real, const CalibrateOptions& o, const std::string& method) {
+                   const FeatureMoments& real, const CalibrateOptions& o) {
   Trial t;
-  t.method = method;
+  t.method = setting.calibration.method;
   t.penalty = setting.calibration.penalty;
   t.protocol = protocol;
   t.log_loss = setting.quality.log_loss;
@@ -94,8 +88,7 @@ int64_t thinning(const std::vector<double>& weights, uint64_t seed) {
   Stream stream(seed, 0, Purpose::kAccept);
   std::vector<double> log_u(weights.size()), stat(weights.size());
   std::vector<int64_t> held(weights.size());
-  stream.uniform(log_u);
-  for (double& u : log_u) u = std::log(u);
+  log_uniforms(stream, log_u);
   ScanState state;
   ScanInfo info;
   scan(weights, log_u, state, info, held, stat);
@@ -279,14 +272,12 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
 
   const auto wanted = candidates(o, pair.discriminator->has_features());
   std::vector<Setting> settings(1);  // the first: logits as they are
-  std::vector<std::string> names = {"none"};
   for (size_t i = 0; i < wanted.size(); ++i) {
     tell("fitting " + wanted[i].method, static_cast<int64_t>(i), static_cast<int64_t>(wanted.size()));
     if (wanted[i].method == "none") continue;
     const Calibration* start =
         settings.back().calibration.method == wanted[i].method ? &settings.back().calibration : nullptr;
     settings.push_back({fit_calibration(wanted[i].method, wanted[i].penalty, real_fit, fake_fit, start), {}, {}});
-    names.push_back(wanted[i].method);
   }
 
   // Judging proposals: scored by every candidate, kept as numbers.
@@ -316,8 +307,8 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
 
   ChosenCalibration out;
   out.per_output = o.per_output;
-  out.plain = try_protocol("plain", settings[0], weights[0], judged, real_moments, o, "none");
-  out.raw = try_protocol("chain", settings[0], weights[0], judged, real_moments, o, "none");
+  out.plain = try_protocol("plain", settings[0], weights[0], judged, real_moments, o);
+  out.raw = try_protocol("chain", settings[0], weights[0], judged, real_moments, o);
   std::vector<std::string> protocols = {"chain", "restarts"};
   if (o.protocol != "auto") protocols = {o.protocol};
   struct Ranked {
@@ -326,10 +317,10 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   };
   std::vector<Ranked> ranked;
   for (size_t s = 0; s < settings.size(); ++s) {
-    if (names[s] == "none" && o.method != "none") continue;
+    if (s == 0 && o.method != "none") continue;
     tell("trying protocols", static_cast<int64_t>(s), static_cast<int64_t>(settings.size()));
     for (const auto& protocol : protocols)
-      ranked.push_back({try_protocol(protocol, settings[s], weights[s], judged, real_moments, o, names[s]), s});
+      ranked.push_back({try_protocol(protocol, settings[s], weights[s], judged, real_moments, o), s});
   }
   // By overlap first, then by the distance of what comes out.
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {

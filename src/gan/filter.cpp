@@ -9,16 +9,9 @@
 #include <unordered_set>
 
 #include "hastings/core/error.h"
+#include "numbers.h"
 
 namespace hastings {
-namespace {
-
-void log_uniforms(Stream& stream, std::vector<double>& out) {
-  stream.uniform(out);
-  for (double& u : out) u = std::log(u);
-}
-
-}  // namespace
 
 void FilterOptions::validate() const {
   static const std::set<std::string> protocols = {"plain", "chain", "restarts", "generated", "rejection", "top"};

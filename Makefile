@@ -35,7 +35,7 @@ bench-peers: build
 	bench/peers/run --hastings $(BUILD)/hastings
 
 asan: setup
-	cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHASTINGS_SANITIZE=address > /dev/null
+	cmake -S . -B build-asan -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DHASTINGS_SANITIZE=address > /dev/null
 	cmake --build build-asan -j $(JOBS)
 	cd build-asan && ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 ctest --output-on-failure -j $(JOBS) -L unit
 

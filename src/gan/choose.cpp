@@ -219,6 +219,8 @@ CalibrationQuality quality_from(const json& j) {
 
 int Trial::overlap() const { return !sound() ? 0 : acceptance >= kGoodAcceptance && unique >= kGoodUnique ? 2 : 1; }
 
+double Trial::farthest() const { return distance + 2 * distance_error; }
+
 bool Trial::sound() const {
   return log_loss < std::log(2.0) && acceptance >= kEnoughAcceptance && unique >= kEnoughUnique;
 }
@@ -322,16 +324,16 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
     for (const auto& protocol : protocols)
       ranked.push_back({try_protocol(protocol, settings[s], weights[s], judged, real_moments, o), s});
   }
-  // By overlap first, then by the distance of what comes out.
+  // By overlap first, then by how far off what comes out may be: a chain that sticks now and then has a large error.
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
     if (a.trial.overlap() != b.trial.overlap()) return a.trial.overlap() > b.trial.overlap();
-    return a.trial.distance < b.trial.distance;
+    return a.trial.farthest() < b.trial.farthest();
   });
   // Among those the distance cannot tell from the best, the proper score decides.
   auto chosen = ranked.begin();
   for (auto r = ranked.begin(); r != ranked.end(); ++r) {
     const Trial &t = r->trial, &first = ranked.front().trial;
-    if (t.overlap() == first.overlap() && t.distance <= first.distance + first.distance_error &&
+    if (t.overlap() == first.overlap() && t.farthest() <= first.farthest() + first.distance_error &&
         t.log_loss < chosen->trial.log_loss)
       chosen = r;
   }

@@ -2,7 +2,9 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <mutex>
@@ -53,6 +55,15 @@ struct Functions {
   void (*rng_destruct)(void*);
 };
 
+// A program's print statements go to standard error, and not for ever: a density is evaluated a million times.
+void show_print(const char* text, size_t size) {
+  static std::atomic<int> shown = 0;
+  constexpr int kShown = 20;
+  const int number = shown++;
+  if (number < kShown) std::fwrite(text, 1, size, stderr);
+  if (number == kShown) fmt::print(stderr, "hastings: further prints of the Stan program are not shown\n");
+}
+
 std::vector<std::string> split_names(const char* text) {
   std::vector<std::string> names;
   std::istringstream list(text ? text : "");
@@ -79,6 +90,9 @@ class StanTarget final : public Target {
     if (!data.empty() && text.find_first_not_of(" \t\r\n") == std::string::npos)
       throw DataError(fmt::format("{}: is empty; a JSON object was expected", data));
     char* error = nullptr;
+    using SetCallback = int(void (*)(const char*, size_t), char**);
+    if (auto* set_callback = library_.find<SetCallback>("bs_set_print_callback"))
+      set_callback(show_print, nullptr);  // not there in every version
     model_ = f_.construct(text.c_str(), kSeed, &error);
     if (!model_)
       throw DataError(fmt::format("{}: {}", data.empty() ? name_ : data, taken(error, "the model could not be made")));

@@ -7,10 +7,14 @@
 #include <stan/services/util/create_rng.hpp>
 #include <stan/version.hpp>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -28,18 +32,39 @@ char* copied(const std::string& text) {
 // Stan keeps the tape of its derivatives by thread; it is made at a thread's first call.
 void prepare_thread() { static thread_local stan::math::ChainableStack tape; }
 
+using PrintCallback = void (*)(const char* text, size_t size);
+PrintCallback print_callback = nullptr;
+std::mutex print_mutex;
+
+// What the program's print statements say in this thread; handed on after every call.
+thread_local std::ostringstream printed;
+
+void deliver_prints() {
+  if (printed.tellp() <= 0) return;
+  const std::string text = printed.str();
+  printed.str("");
+  const std::lock_guard<std::mutex> lock(print_mutex);
+  if (print_callback) {
+    print_callback(text.data(), text.size());
+  } else {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+}
+
 template <class F>
 int guarded(char** error, F f) {
+  int code = -1;
   try {
     prepare_thread();
     f();
-    return 0;
+    code = 0;
   } catch (const std::exception& e) {
     if (error) *error = copied(e.what());
   } catch (...) {
     if (error) *error = copied("unknown error");
   }
-  return -1;
+  deliver_prints();
+  return code;
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -49,6 +74,40 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 using Vector = Eigen::VectorXd;
+
+std::unique_ptr<stan::io::var_context> values_in(const std::string& text) {
+  if (text.empty()) return std::unique_ptr<stan::io::var_context>(new stan::io::empty_var_context);
+  if (text.size() >= 5 && text.compare(text.size() - 5, 5, ".json") == 0) {
+    std::ifstream file(text);
+    if (!file) throw std::runtime_error("cannot open data file " + text);
+    return std::unique_ptr<stan::io::var_context>(new stan::json::json_data(file));
+  }
+  std::istringstream stream(text);
+  return std::unique_ptr<stan::io::var_context>(new stan::json::json_data(stream));
+}
+
+double value_and_gradient(const stan::model::model_base& model, bool propto, bool jacobian, Vector& at, Vector& slope) {
+  using stan::model::log_prob_grad;
+  if (propto)
+    return jacobian ? log_prob_grad<true, true>(model, at, slope, &printed)
+                    : log_prob_grad<true, false>(model, at, slope, &printed);
+  return jacobian ? log_prob_grad<false, true>(model, at, slope, &printed)
+                  : log_prob_grad<false, false>(model, at, slope, &printed);
+}
+
+// How the gradient changes along a direction, by central differences of the fourth order.
+Vector change_along(const stan::model::model_base& model, bool propto, bool jacobian, const Vector& at,
+                    const Vector& direction) {
+  const double length = direction.norm();
+  if (length == 0) return Vector::Zero(at.size());
+  const double h = 1e-3 * std::max(1.0, at.cwiseAbs().maxCoeff()) / length;
+  auto slope = [&](double steps) {
+    Vector moved = at + steps * h * direction, out(at.size());
+    value_and_gradient(model, propto, jacobian, moved, out);
+    return out;
+  };
+  return (8 * (slope(1) - slope(-1)) - (slope(2) - slope(-2))) / (12 * h);
+}
 
 }  // namespace
 
@@ -71,20 +130,8 @@ struct bs_model {
 bs_model* bs_model_construct(const char* data, unsigned int seed, char** error) {
   std::unique_ptr<bs_model> out(new bs_model);
   const int code = guarded(error, [&] {
-    const std::string text = data ? data : "";
-    std::unique_ptr<stan::io::var_context> context;
-    if (text.empty()) {
-      context.reset(new stan::io::empty_var_context);
-    } else if (text.size() >= 5 && text.compare(text.size() - 5, 5, ".json") == 0) {
-      std::ifstream file(text);
-      if (!file) throw std::runtime_error("cannot open data file " + text);
-      context.reset(new stan::json::json_data(file));
-    } else {
-      std::istringstream stream(text);
-      context.reset(new stan::json::json_data(stream));
-    }
-    std::ostringstream messages;
-    out->model.reset(&new_model(*context, seed, &messages));
+    const auto context = values_in(data ? data : "");
+    out->model.reset(&new_model(*context, seed, &printed));
     const auto& model = *out->model;
     out->name = model.model_name();
     std::vector<std::string> names;
@@ -124,7 +171,7 @@ int bs_param_constrain(const bs_model* m, bool tp, bool gq, const double* u, dou
     if (gq && !rng) throw std::invalid_argument("generated quantities need a generator");
     Vector in = Eigen::Map<const Vector>(u, m->unconstrained_count), out;
     stan::rng_t unused = stan::services::util::create_rng(0, 1);
-    m->model->write_array(rng ? rng->generator : unused, in, out, tp, gq, nullptr);
+    m->model->write_array(rng ? rng->generator : unused, in, out, tp, gq, &printed);
     Eigen::Map<Vector>(x, out.size()) = out;
   });
 }
@@ -132,7 +179,16 @@ int bs_param_constrain(const bs_model* m, bool tp, bool gq, const double* u, dou
 int bs_param_unconstrain(const bs_model* m, const double* x, double* u, char** error) {
   return guarded(error, [&] {
     Vector in = Eigen::Map<const Vector>(x, m->counts[0][0]), out;
-    m->model->unconstrain_array(in, out, nullptr);
+    m->model->unconstrain_array(in, out, &printed);
+    Eigen::Map<Vector>(u, out.size()) = out;
+  });
+}
+
+int bs_param_unconstrain_json(const bs_model* m, const char* json, double* u, char** error) {
+  return guarded(error, [&] {
+    const auto context = values_in(json ? json : "");
+    Vector out;
+    m->model->transform_inits(*context, out, &printed);
     Eigen::Map<Vector>(u, out.size()) = out;
   });
 }
@@ -141,11 +197,7 @@ int bs_log_density_gradient(const bs_model* m, bool propto, bool jacobian, const
                             double* gradient, char** error) {
   return guarded(error, [&] {
     Vector in = Eigen::Map<const Vector>(u, m->unconstrained_count), out(m->unconstrained_count);
-    const auto& model = *m->model;
-    *value = propto ? (jacobian ? stan::model::log_prob_grad<true, true>(model, in, out, nullptr)
-                                : stan::model::log_prob_grad<true, false>(model, in, out, nullptr))
-                    : (jacobian ? stan::model::log_prob_grad<false, true>(model, in, out, nullptr)
-                                : stan::model::log_prob_grad<false, false>(model, in, out, nullptr));
+    *value = value_and_gradient(*m->model, propto, jacobian, in, out);
     Eigen::Map<Vector>(gradient, out.size()) = out;
   });
 }
@@ -157,7 +209,38 @@ int bs_log_density(const bs_model* m, bool propto, bool jacobian, const double* 
   }
   return guarded(error, [&] {
     Vector in = Eigen::Map<const Vector>(u, m->unconstrained_count);
-    *value = jacobian ? m->model->log_prob_jacobian(in, nullptr) : m->model->log_prob(in, nullptr);
+    *value = jacobian ? m->model->log_prob_jacobian(in, &printed) : m->model->log_prob(in, &printed);
+  });
+}
+
+int bs_log_density_hessian(const bs_model* m, bool propto, bool jacobian, const double* u, double* value,
+                           double* gradient, double* hessian, char** error) {
+  return guarded(error, [&] {
+    const int n = m->unconstrained_count;
+    Vector in = Eigen::Map<const Vector>(u, n), slope(n);
+    *value = value_and_gradient(*m->model, propto, jacobian, in, slope);
+    Eigen::MatrixXd rows(n, n);
+    for (int i = 0; i < n; ++i) rows.row(i) = change_along(*m->model, propto, jacobian, in, Vector::Unit(n, i));
+    Eigen::Map<Vector>(gradient, n) = slope;
+    Eigen::Map<Eigen::MatrixXd>(hessian, n, n) = 0.5 * (rows + rows.transpose());
+  });
+}
+
+int bs_log_density_hessian_vector_product(const bs_model* m, bool propto, bool jacobian, const double* u,
+                                          const double* direction, double* value, double* product, char** error) {
+  return guarded(error, [&] {
+    const int n = m->unconstrained_count;
+    Vector in = Eigen::Map<const Vector>(u, n), slope(n);
+    *value = value_and_gradient(*m->model, propto, jacobian, in, slope);
+    Eigen::Map<Vector>(product, n) =
+        change_along(*m->model, propto, jacobian, in, Eigen::Map<const Vector>(direction, n));
+  });
+}
+
+int bs_set_print_callback(PrintCallback callback, char** error) {
+  return guarded(error, [&] {
+    const std::lock_guard<std::mutex> lock(print_mutex);
+    print_callback = callback;
   });
 }
 

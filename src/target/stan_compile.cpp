@@ -62,55 +62,52 @@ Outcome run(const std::vector<std::string>& command, const std::string& log) {
 }
 
 struct Toolchain {
-  std::string root, stanc, library;  // library: folder of libtbb
+  std::string stanc, library, solvers;  // library: folder of libtbb; solvers: of SUNDIALS, may be empty
   std::vector<std::string> includes;
 };
 
-std::string first_that_holds(const std::string& root, const std::vector<const char*>& folders, const char* file) {
-  for (const char* folder : folders) {
-    const fs::path candidate = fs::path(root) / folder;
-    if (fs::exists(candidate / file)) return candidate.lexically_normal().string();
-  }
-  return {};
-}
-
-// CmdStan, BridgeStan, or a wheel with everything in one folder.
-std::optional<Toolchain> toolchain_in(const std::string& root) {
-  Toolchain t;
-  t.root = root;
-  const std::string stanc = first_that_holds(root, {"", "bin"}, "stanc");
-  if (stanc.empty()) return std::nullopt;
-  t.stanc = stanc + "/stanc";
-  const std::vector<std::pair<const char*, std::vector<const char*>>> wanted = {
-      {"stan/model/model_header.hpp", {"include", "stan/src"}},
-      {"stan/math.hpp", {"include", "stan/lib/stan_math"}},
-      {"Eigen/Dense", {"include", "stan/lib/stan_math/lib/eigen_3.4.0", "stan/lib/stan_math/lib/eigen_3.3.9"}},
-      {"boost/version.hpp",
-       {"include", "stan/lib/stan_math/lib/boost_1.87.0", "stan/lib/stan_math/lib/boost_1.84.0",
-        "stan/lib/stan_math/lib/boost_1.81.0", "stan/lib/stan_math/lib/boost_1.78.0"}},
-      {"tbb/task_arena.h",
-       {"include", "stan/lib/stan_math/lib/tbb_2020.3/include", "stan/lib/stan_math/lib/tbb/include"}},
-      {"sundials/sundials_types.h",
-       {"include", "stan/lib/stan_math/lib/sundials_6.1.1/include", "stan/lib/stan_math/lib/sundials_7.0.0/include"}},
-      {"rapidjson/reader.h", {"include", "stan/lib/rapidjson_1.1.0"}},
-  };
-  for (const auto& [file, folders] : wanted) {
-    const std::string folder = first_that_holds(root, folders, file);
-    if (folder.empty()) return std::nullopt;
-    if (std::find(t.includes.begin(), t.includes.end(), folder) == t.includes.end()) t.includes.push_back(folder);
-  }
-  t.library = first_that_holds(root, {"lib", "stan/lib/stan_math/lib/tbb"}, "libtbb.so");
-  if (t.library.empty()) return std::nullopt;
-  return t;
-}
-
-// The newest of ~/.cmdstan/cmdstan-2.35.0 and its like.
+// What is in a folder, the newest version first.
 std::vector<std::string> versions_in(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) found.push_back(entry.path().string());
   std::sort(found.rbegin(), found.rend());
   return found;
+}
+
+std::string first_that_holds(const std::vector<fs::path>& folders, const char* file) {
+  for (const auto& folder : folders) {
+    if (fs::exists(folder / file)) return folder.lexically_normal().string();
+  }
+  return {};
+}
+
+// CmdStan, BridgeStan (both keep Stan's sources, each library in a folder with its version), or a wheel with everything
+// in one folder.
+std::optional<Toolchain> toolchain_in(const std::string& folder) {
+  const fs::path root = folder, stan = root / "stan";
+  Toolchain t;
+  t.stanc = first_that_holds({root, root / "bin"}, "stanc");
+  if (t.stanc.empty()) return std::nullopt;
+  t.stanc += "/stanc";
+  std::vector<fs::path> places = {root / "include", stan / "src", stan / "lib/stan_math"}, archives = {root / "lib"};
+  for (const fs::path& libraries : {stan / "lib", stan / "lib/stan_math/lib"}) {
+    for (const auto& library : versions_in(libraries)) {
+      places.emplace_back(library);
+      places.push_back(fs::path(library) / "include");
+      archives.push_back(fs::path(library) / "lib");
+    }
+  }
+  for (const char* header : {"stan/model/model_header.hpp", "stan/math.hpp", "Eigen/Dense", "boost/version.hpp",
+                             "tbb/task_arena.h", "sundials/sundials_types.h", "rapidjson/reader.h"}) {
+    const std::string place = first_that_holds(places, header);
+    if (place.empty()) return std::nullopt;
+    if (std::find(t.includes.begin(), t.includes.end(), place) == t.includes.end()) t.includes.push_back(place);
+  }
+  t.library = first_that_holds({root / "lib", stan / "lib/stan_math/lib/tbb"}, "libtbb.so");
+  if (t.library.empty()) return std::nullopt;
+  t.solvers = first_that_holds(archives, "libsundials_cvodes.a");
+  return t;
 }
 
 Toolchain find_toolchain(const std::string& given) {
@@ -211,7 +208,7 @@ std::string compile_stan(const std::string& model, const StanOptions& options) {
   std::vector<std::string> command =
       with({generated, bridge, "-shared", "-o", scratch.path + "/model.so", "-L" + tools.library});
   for (const char* name : {"sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial"}) {
-    const std::string archive = fmt::format("{}/lib{}.a", tools.library, name);
+    const std::string archive = fmt::format("{}/lib{}.a", tools.solvers, name);
     if (fs::exists(archive)) command.push_back(archive);
   }
   command.insert(command.end(), {"-ltbb", "-Wl,-rpath," + tools.library});

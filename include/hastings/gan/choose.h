@@ -32,6 +32,7 @@ struct Trial {
   double distance_error = 0;  // from independent parts of the proposals
   bool sound() const;         // better than a constant by the proper score, and overlap enough for the chain to move
   int overlap() const;        // 0: not sound, 1: enough, 2: good
+  double farthest() const;    // two errors beyond the distance
   std::string name() const;   // "head (C = 0.01), chain"
 };
 

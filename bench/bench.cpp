@@ -8,6 +8,7 @@
 
 #include "hastings/core/accept.h"
 #include "hastings/core/parallel.h"
+#include "hastings/gan/sample.h"
 #include "hastings/learn/learner.h"
 #include "hastings/proposal/flow_proposal.h"
 #include "hastings/sample/sampler.h"
@@ -196,6 +197,35 @@ void ScanShareOfARun(benchmark::State& state) {
   state.counters["scan_share"] = scans / run;
 }
 BENCHMARK(ScanShareOfARun)->Unit(benchmark::kMillisecond);
+
+// What sampling a GAN costs beside its networks: calibrated scores, the chain and the choice of outputs, against the
+// bare generator and discriminator on as many latents.
+void GanShareOutsideTheNetworks(benchmark::State& state) {
+  const SingleThreaded single;
+  const at::NoGradGuard no_grad;
+  const bool convolutional = state.range(0) != 0;
+  const std::vector<int64_t> image = convolutional ? std::vector<int64_t>{3, 32, 32} : std::vector<int64_t>{1, 28, 28};
+  const Pair pair = fresh_pair(preset_pair(convolutional ? "dcgan" : "mlp", image, convolutional ? 32 : 256, 100), 1);
+  ChosenCalibration chosen;
+  chosen.calibration.method = "platt";
+  chosen.calibration.coefficients = {1.0, 0.0};
+  FilterOptions filter;
+  filter.outputs = convolutional ? 200 : 2000;
+  const int64_t proposals = filter.outputs * filter.per_output, blocks = proposals / kProposalBlock;
+  Observer silent;
+  double run = 0, networks = 0;
+  for (auto _ : state) {
+    run += seconds_of([&] { filter_proposals(Proposals(pair, 1, 1), chosen, {filter}, silent); });
+    Stream stream(1, 0, Purpose::kProposal);
+    const Tensor z = pair.latent.draw(stream, kProposalBlock);
+    networks += seconds_of([&] {
+      for (int64_t i = 0; i < blocks; ++i) benchmark::DoNotOptimize(pair.logits(pair.generate(z)).data_ptr());
+    });
+  }
+  state.counters["share_outside"] = 1 - networks / run;
+  state.counters["proposals_per_s"] = static_cast<double>(proposals * state.iterations()) / run;
+}
+BENCHMARK(GanShareOutsideTheNetworks)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 void LogisticDensity(benchmark::State& state) {
   const SingleThreaded single;

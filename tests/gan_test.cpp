@@ -1,6 +1,7 @@
 // Networks from layer lists, calibration, the filter, training.
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/jit/api/module.h>
 
 #include <filesystem>
 #include <map>
@@ -444,6 +445,70 @@ TEST(Pair, AClosingSigmoidIsLeftOut) {
   const Pair a = fresh_pair(with.dump(), 1), b = fresh_pair(without.dump(), 1);
   const Tensor x = at::randn({5, 1, 4, 4});
   EXPECT_TRUE(a.logits(x).equal(b.logits(x)));
+}
+
+// A pair of TorchScript modules. The generator's images are level: all pixels tanh(z/2); real ones are brighter.
+class ModulePair : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    make_directory(folder_);
+    torch::jit::Module generator("Generator"), discriminator("Discriminator"), hidden("Hidden");
+    generator.define("def forward(self, z):\n  return torch.tanh(z / 2).reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)\n");
+    discriminator.define(
+        "def features(self, x):\n  return x.flatten(1)\n"
+        "def forward(self, x):\n  return 3 * x.flatten(1).mean(1)\n");
+    hidden.define("def forward(self, x):\n  return torch.sigmoid(3 * x.flatten(1).mean(1, True))\n");
+    generator.save(folder_ + "/G.pt");
+    discriminator.save(folder_ + "/D.pt");
+    hidden.save(folder_ + "/P.pt");
+  }
+  std::string describe(const std::string& generator, const std::string& discriminator, const std::string& output) {
+    const json pair = {{"image", {1, 4, 4}},
+                       {"generator", {{"latent", {{"dim", 1}}}, {"module", generator}}},
+                       {"discriminator", {{"module", discriminator}, {"output", output}}}};
+    write_file(folder_ + "/pair.json", pair.dump());
+    return folder_ + "/pair.json";
+  }
+  std::string folder_ = (std::filesystem::path(::testing::TempDir()) / "hastings-modules").string();
+};
+
+TEST_F(ModulePair, IsAPairLikeAnyOther) {
+  const Pair pair = load_pair(describe("G.pt", "D.pt", "logit"));
+  const Tensor z = at::linspace(-2, 2, 5).unsqueeze(1), images = pair.generate(z);
+  EXPECT_LT(gap(images.flatten(1).mean(1), at::tanh(z.squeeze(1) / 2)), 1e-6);
+  Tensor features;
+  EXPECT_LT(gap(pair.logits(images, &features), 3 * at::tanh(z.squeeze(1) / 2)), 1e-6);
+  EXPECT_EQ(features.size(1), 16);
+  // A module that gives d itself, and hides its features, is the same discriminator.
+  const Pair other = load_pair(describe("G.pt", "P.pt", "probability"));
+  EXPECT_LT(gap(other.logits(images), pair.logits(images)), 1e-5);
+  EXPECT_FALSE(other.discriminator->has_features());
+
+  // Both are calibrated and sampled with; the filter moves the images towards the real, brighter ones.
+  Stream stream(5, 0, Purpose::kData);
+  const Tensor level = at::tanh(stream.normal({2000}) / 2 + 0.4).reshape({-1, 1, 1, 1}).expand({-1, 1, 4, 4});
+  Observer silent;
+  for (const Pair* each : {&pair, &other}) {
+    const ChosenCalibration chosen = choose_calibration(*each, to_bytes(level), {}, silent);
+    ASSERT_NE(chosen.protocol, "plain");
+    FilterOptions filter;
+    filter.protocol = chosen.protocol;
+    filter.outputs = 2000;
+    const Proposals proposals(*each, 1, 1);
+    const auto samples = filter_proposals(proposals, chosen, {filter}, silent);
+    const double got = to_network_range(proposals.render(samples[0].filtered.chosen)).mean().item<double>();
+    EXPECT_NEAR(got, level.mean().item<double>(), 0.06);
+    EXPECT_GT(got, 0.2);  // the generator's is 0
+  }
+}
+
+TEST_F(ModulePair, ErrorsNameTheFile) {
+  EXPECT_NE(error_of([&] { load_pair(describe("none.pt", "D.pt", "logit")); }).find("none.pt"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_pair(describe("pair.json", "D.pt", "logit")); }).find("not a TorchScript module"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { load_pair(describe("D.pt", "D.pt", "logit")); }).find("D.pt: "), std::string::npos);
+  EXPECT_NE(error_of([&] { load_pair(describe("G.pt", "G.pt", "logit")); }).find("wanted are two of"),
+            std::string::npos);
 }
 
 // A generator whose flaw is known: the discriminator is a perfect judge of it, and then one that is far too sure.

@@ -203,15 +203,17 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   Tensor x = tuned.states;
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning L2HMC");
-    // The chains' states, and fresh draws of the start as burn-in term.
-    const Tensor from = at::cat({x, start.normal({n, d})}, 0), v = noise.normal({2 * n, d});
-    const Tensor ahead = at::lt(uniforms.uniform({2 * n}), 0.5);
+    // The chains' states; where asked for, fresh draws of a standard normal as burn-in term.
+    const Tensor from = options.burn_in > 0 ? at::cat({x, start.normal({n, d})}, 0) : x;
+    const Tensor v = noise.normal(from.sizes()), ahead = at::lt(uniforms.uniform({from.size(0)}), 0.5);
     const Moved to = transition(*op, from, v, ahead, force);
     const Tensor r =
         target.log_prob(to.x) - target.log_prob(from) - 0.5 * (to.v.square().sum(-1) - v.square().sum(-1)) + to.log_det;
     const Tensor accept = at::where(at::isfinite(r), r, at::full_like(r, -1e3)).clamp_max(0).exp();
     const Tensor moved = ((to.x - from).square().sum(-1) * accept).nan_to_num(0, 0, 0) + 1e-4;
-    const Tensor loss = options.scale * moved.reciprocal().mean() - moved.mean() / options.scale;
+    const Tensor each = options.scale * moved.reciprocal() - moved / options.scale;
+    Tensor loss = each.narrow(0, 0, n).mean();
+    if (options.burn_in > 0) loss = loss + options.burn_in * each.narrow(0, n, n).mean();
     const double rate = options.learning_rate * std::pow(0.96, static_cast<double>(t / 1000));
     adam.step(loss, rate);
     const at::NoGradGuard no_grad;

@@ -31,6 +31,7 @@ struct L2hmcOptions {
   int64_t iterations = 5000, chains = 200;
   double learning_rate = 1e-3;  // times 0.96 every 1,000 steps
   double scale = 0.1;           // lambda^2 of the loss
+  double burn_in = 0;           // weight of the loss from draws of a standard normal (lambda_b)
   double heads = 1e-3;          // size of the networks' last layers at the start: next to plain HMC
   uint64_t seed = 1;
 };

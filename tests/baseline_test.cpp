@@ -50,6 +50,16 @@ TEST_P(Rivals, AniceIsStationary) {
   EXPECT_LT(test::departure(*target_, test::run(*target_, *kernel)), test::kLimit);
 }
 
+// Learned a little only: what VI has not found, the walk reaches, and the ratio keeps it exact.
+TEST_P(Rivals, VariationalMcmcIsStationary) {
+  VariationalMcmcOptions options;
+  options.flow.family = "realnvp";
+  options.flow.hidden = {32};
+  options.learn.max_iterations = 100;
+  const auto kernel = learn_variational_mcmc(*target_, options, silent);
+  EXPECT_LT(test::departure(*target_, test::run(*target_, *kernel)), test::kLimit);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Rivals, ::testing::Values("gaussian:3", "ring", "mog"), [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), ':', '_');

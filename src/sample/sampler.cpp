@@ -76,13 +76,7 @@ std::unique_ptr<LocalKernel> make_local(const Proposal& proposal, const SampleOp
   if (options.local_moves == "rw") return make_random_walk(factor, step);
   if (options.local_moves == "mala") return make_mala(factor, step);
   if (options.local_moves == "hmc") return make_hmc(factor, step, options.leapfrog_steps);
-  IndependentDraws independent;
-  independent.draw = [&proposal](int64_t n, RowStreams noise) {
-    const Draws draws = proposal.from_noise(noise.normal(n, proposal.noise_dim()));
-    return std::pair<Tensor, Tensor>(draws.x, draws.log_q);
-  };
-  independent.log_prob = [&proposal](const Tensor& at_x) { return proposal.log_prob(at_x); };
-  return make_random_walk_mixture(independent, 1 - options.local_fraction, factor, step);
+  return make_random_walk_mixture(draws_of(proposal), 1 - options.local_fraction, factor, step);
 }
 
 // The usual scaling with dimension, halved while a short trial accepts too little: where the proposal is wider than the

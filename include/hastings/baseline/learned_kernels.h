@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "hastings/core/events.h"
+#include "hastings/learn/learner.h"
 #include "hastings/sample/density.h"
 
 namespace hastings {
@@ -50,5 +51,17 @@ struct AniceOptions {
   uint64_t seed = 1;
 };
 std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer);
+
+// Variational MCMC (de Freitas, Hojen-Sorensen, Jordan and Russell 2001): candidates from a flow learned by the reverse
+// KL, or from a random walk, with the ratio of the whole mixture.
+struct VariationalMcmcOptions {
+  FlowSpec flow;       // the default: as `hastings fit --objective vi` would take
+  LearnOptions learn;  // its objective is VI, whatever is said here
+  double share = 0.5;  // of candidates that come from the flow
+  double step = 0.5;   // of the walk, in units of the flow's spread
+  uint64_t seed = 1;
+};
+std::unique_ptr<LocalKernel> learn_variational_mcmc(const Target& target, const VariationalMcmcOptions& options,
+                                                    Observer& observer);
 
 }  // namespace hastings

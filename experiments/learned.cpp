@@ -7,6 +7,7 @@
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
+#include "hastings/core/moments.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
@@ -124,17 +125,17 @@ void correlation(Context& context) {
       how.window = 10;
       how.patience = 100;
       how.max_iterations = context.options().quick ? 600 : 4000;
-      // From a wide Gaussian, so that the whole way is seen; the buffer begins with exact draws, so that both are
-      // estimated without bias from the first step on.
-      StartOptions wide = options.start;
-      wide.method = "none";
-      Start start = find_start(*target, wide, context.observer());
+      // From the Gaussian with the target's moments; the buffer begins with exact draws, so that both are estimated
+      // without bias from the first step on.
       Stream exact(seed, 0, Purpose::kExact);
-      start.population.x = target->exact_draws(start.population.x.size(0), exact);
-      start.population.log_prob = target->log_prob(start.population.x);
-      const auto flow = make_flow_proposal(options.flow.resolved(target->dim()), start.whitening, start.base, seed);
+      Population buffer;
+      buffer.x = target->exact_draws(4096, exact);
+      buffer.log_prob = target->log_prob(buffer.x);
+      const Moments m = moments(buffer.x);
+      const auto flow = make_flow_proposal(options.flow.resolved(target->dim()), {m.mean, m.factor},
+                                           GaussianMixture::standard(target->dim()), seed);
       json rows = json::array();
-      for (const auto& row : learn(*target, *flow, start.population, how, context.observer()).history) {
+      for (const auto& row : learn(*target, *flow, buffer, how, context.observer()).history) {
         if (!(row.acceptance > 0) || !std::isfinite(row.acceptance_bound)) continue;
         rows.push_back({row.iteration, 1 - row.acceptance_bound, std::log(row.acceptance), row.acceptance});
       }

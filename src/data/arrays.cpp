@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <zip.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +12,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/data/table.h"
+#include "zip_archive.h"
 
 namespace hastings {
 namespace {
@@ -79,10 +79,6 @@ Tensor parse_npy(const std::string& name, const ByteReader& read) {
 
 Tensor widened(const Tensor& array) { return array.to(array.is_floating_point() ? at::kDouble : at::kLong); }
 
-struct Discard {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-};
-
 }  // namespace
 
 NpyHead read_npy_head(const std::string& name, const ByteReader& read) {
@@ -112,7 +108,7 @@ Tensor read_npy_as_stored(const std::string& path) {
 
 std::map<std::string, Tensor> read_npz_as_stored(const std::string& path) {
   int code = 0;
-  const std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  const ZipArchive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (!archive) fail(path, "is not a readable npz archive");
   std::map<std::string, Tensor> arrays;
   const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);

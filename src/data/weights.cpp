@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <zip.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "pickle.h"
+#include "zip_archive.h"
 
 namespace hastings {
 namespace {
@@ -145,13 +145,9 @@ void collect(const std::string& path, const std::string& name, const PickledRef&
   }
 }
 
-struct Discard {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-};
-
 Weights read_zip(const std::string& path) {
   int code = 0;
-  const std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  const ZipArchive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (!archive) fail(path, "is a damaged zip archive");
   std::string pickle;
   Storages storages;

@@ -3,12 +3,12 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <zip.h>
 
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
+#include "../data/zip_archive.h"
 #include "hastings/core/error.h"
 
 namespace hastings {
@@ -91,15 +91,11 @@ zip_int64_t parts_callback(void* state, void* data, zip_uint64_t length, zip_sou
   }
 }
 
-struct Discard {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-};
-
 }  // namespace
 
 void write_npz(const std::string& path, const std::vector<NpzArray>& arrays) {
   int code = 0;
-  std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
+  ZipArchive archive(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
   auto fail = [&](const std::string& why) { throw DataError(fmt::format("{}: cannot be written: {}", path, why)); };
   if (!archive) {
     zip_error_t error;

@@ -5,9 +5,10 @@ CMAKE_ARGS ?=
 DATA := $(wildcard ../shared/data)
 export HASTINGS_TEST_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
 
-.PHONY: demo test build bench bench-peers asan format lint setup results clean
+.PHONY: demo test configure build bench bench-peers asan format lint setup results clean
 
-demo: build
+demo: configure
+	cmake --build $(BUILD) -j $(JOBS) --target hastings_cli
 	rm -rf runs/demo
 	$(BUILD)/hastings sample mog6 --output runs/demo --seed 1
 	@echo "The run is in runs/demo: draws as chain-*.csv (Stan CSV) and draws.npz, summary.json, config.json."
@@ -20,9 +21,11 @@ test: build
 setup:
 	scripts/setup
 
-build: setup
+configure: setup
 	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_ARGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	rm -f $(BUILD).log
+
+build: configure
 	cmake --build $(BUILD) -j $(JOBS)
 
 bench: setup

@@ -66,6 +66,9 @@ JSON
 header='{"f.bias":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"f.weight":{"dtype":"F32","shape":[4,16],"data_offsets":[16,272]}}'
 { printf '%b' "$(printf '\\x%02x\\x00\\x00\\x00\\x00\\x00\\x00\\x00' ${#header})"; printf '%s' "$header"
   for i in $(seq 68); do printf '%b' "\\x00\\x00$(printf '\\x%02x' $((i * 37 % 128)))\\x3e"; done; } >w.safetensors
+"$hastings" gan calibrate d --features features.json -q >out 2>err; check "calibrate in given features" [ $? -eq 0 ]
+check "and says which" grep -q "in means" out
+fails 3 "none.json" gan calibrate d --features none.json -q
 "$hastings" gan compare d --features features.json -n 200 --seeds 2 --rivals top -q >out 2>err; check "compare" [ $? -eq 0 ]
 check "compare's table" grep -q "| top |" out
 "$hastings" gan compare d --features features.json -n 200 --seeds 2 --rivals top -q >again 2>err

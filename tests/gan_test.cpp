@@ -555,6 +555,44 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
   EXPECT_FALSE(samples[0].warnings.empty());
 }
 
+// What counts is nearness in the features that are asked for: where the filter does harm to them, there is none.
+TEST(Choose, JudgesInTheFeaturesThatAreAskedFor) {
+  // Two unrelated blocks of pixels. The generator is wrong about the first only; the second is right as it is, and the
+  // better the first, the worse the second: they are tied together.
+  Pair pair = fresh_pair(
+      R"({"image": [1, 2, 2], "generator": {"latent": {"dim": 2}, "layers": [{"type": "linear", "out": 4}]},
+      "discriminator": {"layers": [{"type": "linear", "out": 3}, {"type": "linear", "out": 1}]}})",
+      1);
+  const at::NoGradGuard no_grad;
+  for (auto& p : pair.generator->parameters()) p.zero_();
+  const Tensor g = pair.generator->parameters()[0];  // [4, 2]
+  g.select(1, 0).copy_(at::tensor({0.3F, 0.3F, 0.25F, 0.25F}));
+  g.select(1, 1).copy_(at::tensor({0.0F, 0.0F, 0.15F, 0.15F}));
+  auto d = pair.discriminator->parameters();
+  for (auto& p : d) p.zero_();
+  d[0][0].copy_(at::tensor({0.5F, 0.5F, 0.0F, 0.0F}));
+  d[2][0][0] = 0.15 / 0.09;
+  Stream stream(4, 0, Purpose::kExact);
+  const Tensor first = stream.normal({6000, 1}) * 0.3 + 0.15, second = stream.normal({6000, 1}) * std::sqrt(0.085);
+  const Tensor real =
+      to_bytes(at::cat({first, first, second, second}, 1).clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 2, 2}));
+  Observer silent;
+  CalibrateOptions options;
+  options.method = "auto";
+  auto pixels = [](int64_t from) {
+    return [from](const Tensor& x) { return x.flatten(1).narrow(1, from, 1).to(at::kFloat); };
+  };
+  options.features = pixels(0);
+  options.space = "the first pixel";
+  const ChosenCalibration helps = choose_calibration(pair, real, options, silent);
+  EXPECT_NE(helps.protocol, "plain");
+  EXPECT_EQ(helps.space, "the first pixel");
+  EXPECT_NE(helps.reasons.at(0).find("in the first pixel"), std::string::npos);
+  options.features = pixels(2);
+  const ChosenCalibration harms = choose_calibration(pair, real, options, silent);
+  EXPECT_EQ(harms.protocol, "plain");
+}
+
 TEST(Choose, WithNothingToGainThereIsNoFilter) {
   // The generator is perfect: the same uniform noise as the data.
   Pair pair = fresh_pair(preset_pair("mlp", {1, 4, 4}, 8, 3), 2);
@@ -575,12 +613,14 @@ TEST(Choose, IsStoredAndComesBack) {
   ChosenCalibration c;
   c.calibration = {"refit", 0.01, {2.5}, {}, {}, at::arange(4, at::kDouble), -0.5, {}};
   c.protocol = "chain";
+  c.space = "some features";
   c.real_scores = {1, 2, 3};
   c.reasons = {"because"};
   c.quality.curve_predicted = {0.5};
   save_calibration(folder, c);
   const ChosenCalibration back = load_calibration(folder);
   EXPECT_EQ(back.protocol, "chain");
+  EXPECT_EQ(back.space, "some features");
   EXPECT_EQ(back.real_scores, c.real_scores);
   const Opinions o = opinions(at::ones({2}), at::ones({2, 4}));
   EXPECT_TRUE(back.calibration.apply(o).equal(c.calibration.apply(o)));

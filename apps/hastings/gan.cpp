@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
@@ -245,9 +246,16 @@ int calibrate_command(const Options& o, bool data_given) {
   }
   tell_splits(images, o.quiet);
   check_image_shape(images, run.pair);
+  CalibrateOptions calibration = o.calibration;
+  calibration.threads = o.threads;
+  std::optional<FeatureNetwork> judge;
+  if (!o.features.empty()) {
+    judge.emplace(o.features, o.feature_weights);
+    calibration.features = [&](const Tensor& pixels) { return (*judge)(pixels, o.threads); };
+    calibration.space = judge->name();
+  }
   Progress progress(o.quiet);
-  const ChosenCalibration c =
-      choose_calibration(run.pair, images.part(images.splits.calibrate), o.calibration, progress);
+  const ChosenCalibration c = choose_calibration(run.pair, images.part(images.splits.calibrate), calibration, progress);
   progress.done();
   save_calibration(run.folder, c);
   std::string figure = (fs::path(run.folder) / "reliability").string();
@@ -466,6 +474,11 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
       ->capture_default_str();
   o.calibrate->add_option("--protocol", k.protocol, "auto, chain, restarts, generated, plain")->capture_default_str();
   o.calibrate->add_option("--per-output", k.per_output, "Proposals an output")->capture_default_str();
+  o.calibrate->add_option(
+      "--features", o.features,
+      "Judge distances in the features of this network, a JSON layer list with weights (default: in "
+      "the discriminator's own)");
+  o.calibrate->add_option("--feature-weights", o.feature_weights, "Its file of weights (default: as the JSON says)");
   o.calibrate->add_option("--seed", k.seed, "Seed of the trial proposals")->capture_default_str();
   threads(o.calibrate);
   add_data_options(*o.calibrate, o.data);

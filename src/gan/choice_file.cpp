@@ -85,6 +85,7 @@ void save_calibration(const std::string& folder, const ChosenCalibration& c) {
                   {"values", c.calibration.values},
                   {"bias", c.calibration.bias},
                   {"protocol", c.protocol},
+                  {"space", c.space},
                   {"per_output", c.per_output},
                   {"advised_per_output", c.advised_per_output},
                   {"quality", to_json(c.quality)},
@@ -115,6 +116,7 @@ ChosenCalibration load_calibration(const std::string& folder) {
     c.calibration.values = j.at("values").get<std::vector<double>>();
     c.calibration.bias = j.at("bias").get<double>();
     c.protocol = j.at("protocol").get<std::string>();
+    c.space = j.at("space").get<std::string>();
     c.per_output = j.at("per_output").get<int64_t>();
     c.advised_per_output = j.at("advised_per_output").get<int64_t>();
     c.quality = quality_from(j.at("quality"));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "hastings/core/error.h"
@@ -98,6 +99,12 @@ int64_t thinning(const std::vector<double>& weights, uint64_t seed) {
   return static_cast<int64_t>(weights.size()) / 20;
 }
 
+std::vector<int64_t> numbers(int64_t from, int64_t count) {
+  std::vector<int64_t> out(static_cast<size_t>(count));
+  std::iota(out.begin(), out.end(), from);
+  return out;
+}
+
 struct Candidate {
   std::string method;
   double penalty;
@@ -119,11 +126,11 @@ void explain(ChosenCalibration& c, const CalibrateOptions& o) {
   if (c.protocol == "plain") {
     say.push_back(
         fmt::format("No filter: nothing tried brings the samples nearer to held-out images than the generator's own "
-                    "({:.2f}, error {:.2f}).",
-                    p.distance, p.distance_error));
+                    "({:.2f}, error {:.2f}, in {}).",
+                    p.distance, p.distance_error, c.space));
   } else {
-    say.push_back(fmt::format("{}: held-out distance {:.2f} (error {:.2f}); the plain generator has {:.2f}.", e.name(),
-                              e.distance, e.distance_error, p.distance));
+    say.push_back(fmt::format("{}: held-out distance {:.2f} (error {:.2f}) in {}; the plain generator has {:.2f}.",
+                              e.name(), e.distance, e.distance_error, c.space, p.distance));
     say.push_back(
         fmt::format("Its log-loss on held-out data is {:.3f} (a constant has {:.3f}), acceptance {:.2f}, {:.0f} % of "
                     "the outputs differ.",
@@ -224,7 +231,8 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
     settings.push_back({fit_calibration(wanted[i].method, wanted[i].penalty, real_fit, fake_fit, start), {}, {}});
   }
 
-  // Judging proposals: scored by every candidate, kept as numbers.
+  // Judging proposals: scored by every candidate, kept as numbers and as features. The discriminator's features are
+  // reduced to their leading directions; those that were asked for are taken as they are.
   const int64_t per_part = std::max<int64_t>(o.per_output * 500, 20000) / o.per_output * o.per_output;
   const int64_t judging = kParts * per_part, round = 16 * kProposalBlock;
   const Projection project(at::cat({real_fit.features.narrow(0, 0, std::min<int64_t>(fitting, 2000)),
@@ -235,12 +243,16 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   std::vector<std::vector<Tensor>> parts(settings.size());
   for (int64_t from = 0; from < judging; from += round) {
     tell("judging proposals", from, judging);
-    const Opinions opinions = judge_proposals.opinions(from, std::min(round, judging - from), true);
-    projected.push_back(project(opinions.features));
+    const int64_t count = std::min(round, judging - from);
+    const Opinions opinions = judge_proposals.opinions(from, count, true);
+    projected.push_back(o.features ? o.features(judge_proposals.render(numbers(from, count)))
+                                   : project(opinions.features));
     for (size_t s = 0; s < settings.size(); ++s) parts[s].push_back(settings[s].calibration.apply(opinions));
   }
   const Tensor judged = at::cat(projected);
-  const FeatureMoments real_moments = feature_moments(project(real_judge.features));
+  const FeatureMoments real_moments =
+      feature_moments(o.features ? o.features(real.index_select(0, order.narrow(0, fitting, n - fitting)))
+                                 : project(real_judge.features));
   std::vector<Tensor> weights;
   for (size_t s = 0; s < settings.size(); ++s) {
     weights.push_back(at::cat(parts[s]));
@@ -251,6 +263,7 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
 
   ChosenCalibration out;
   out.per_output = o.per_output;
+  out.space = o.space;
   out.plain = try_protocol("plain", settings[0], weights[0], judged, real_moments, o);
   out.raw = try_protocol("chain", settings[0], weights[0], judged, real_moments, o);
   std::vector<std::string> protocols = {"chain", "restarts"};

@@ -1,6 +1,7 @@
 // Which calibration and which protocol: chosen from held-out evidence, and said why.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct CalibrateOptions {
   int64_t per_output = 10;
   uint64_t seed = 1;
   int threads = 0;
+  // Where distances are judged: features of uint8 images, and their name; empty: the discriminator's own.
+  std::function<Tensor(const Tensor&)> features;
+  std::string space = "the discriminator's features";
   void validate() const;
 };
 
@@ -28,7 +32,7 @@ struct Trial {
   double log_loss = 0;                // a proper score of the ratio
   double acceptance = 0, unique = 0;  // overlap
   int64_t longest_run = 0;
-  double distance = 0;  // of what the protocol gives from held-out reals: Fréchet, in the discriminator's features
+  double distance = 0;        // of what the protocol gives from held-out reals: Fréchet
   double distance_error = 0;  // from independent parts of the proposals
   bool sound() const;         // better than a constant by the proper score, and overlap enough for the chain to move
   int overlap() const;        // 0: not sound, 1: enough, 2: good
@@ -39,6 +43,7 @@ struct Trial {
 struct ChosenCalibration {
   Calibration calibration;
   std::string protocol;  // "plain" where no filter was better than none
+  std::string space;     // the features it was judged in
   int64_t per_output = 10;
   int64_t advised_per_output = 10;  // proposals an output at which a chain repeats one output in twenty
   std::vector<double> real_scores;  // calibrated log weights of held-out reals: where restarts start

@@ -124,7 +124,7 @@ void correlation(Context& context) {
       LearnOptions how = options.learn.resolved("realnvp");
       how.window = 10;
       how.patience = 100;
-      if (context.options().quick) how.max_iterations = 600;
+      how.max_iterations = context.options().quick ? 600 : 4000;
       // From the Gaussian with the target's moments; the buffer begins with exact draws, so that both are estimated
       // without bias from the first step on.
       Stream exact(seed, 0, Purpose::kExact);

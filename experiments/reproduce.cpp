@@ -65,7 +65,7 @@ const std::vector<Experiment>& experiments() {
       {"rejection", "Acceptance of independent MH against rejection sampling's 1/M", "seconds", rejection},
       {"toy", "Appendix C.4: landscapes of AR and ARLB with both optimisation paths", "seconds", toy},
       {"correlation", "Appendix C.5: AR against ARLB while ARLB is learned, on four targets",
-       "40 minutes; quick: 2 minutes", correlation},
+       "10 minutes; quick: 2 minutes", correlation},
       {"proposals", "Appendix C.6: learned densities and histograms of 25k draws, for VI, AR and ARLB",
        "40 minutes; quick: 3 minutes", proposals},
       {"random-walk", "Appendix C.7: error of component means with and without a random walk, on mog6",

@@ -425,6 +425,12 @@ TEST(Pair, ProposalsAreAFunctionOfTheirNumbers) {
   EXPECT_NEAR(again.logits[3].item<double>(), a.logits[251].item<double>(), 1e-3);
 }
 
+TEST(Pair, RoundingInOneGoIsTheSame) {
+  const Tensor x =
+      at::cat({at::linspace(-1.5, 1.5, 20001), at::arange(0, 256).add(0.5).div(127.5).sub(1)}).to(at::kFloat);
+  EXPECT_TRUE(rounded_to_bytes(x).equal(to_network_range(to_bytes(x))));
+}
+
 TEST(Pair, DescriptionErrorsAreTold) {
   EXPECT_NE(error_of([] { preset_pair("dcgan", {3, 28, 28}, 32, 100); }).find("--size"), std::string::npos);
   EXPECT_NE(error_of([] { preset_pair("biggan", {3, 32, 32}, 32, 100); }).find("'biggan'"), std::string::npos);

@@ -160,6 +160,17 @@ Tensor to_bytes(const Tensor& images) {
   return images.detach().add(1).mul_(127.5).round_().clamp_(0, 255).to(at::kByte);
 }
 
+Tensor rounded_to_bytes(const Tensor& images) {
+  Tensor out = images.detach().contiguous().clone();
+  float* x = out.data_ptr<float>();
+  constexpr float kRounds = 12582912.0F;  // 1.5 * 2^23: adding it leaves no fraction
+  for (int64_t i = 0, n = out.numel(); i < n; ++i) {
+    const float level = std::min(std::max((x[i] + 1.0F) * 127.5F, 0.0F), 255.0F);
+    x[i] = ((level + kRounds) - kRounds) / 127.5F - 1.0F;
+  }
+  return out;
+}
+
 Pair load_pair(const std::string& path, const std::string& weights_folder) {
   const std::string folder = weights_folder.empty() ? fs::path(path).parent_path().string() : weights_folder;
   return build(path, read_file(path), folder, nullptr);

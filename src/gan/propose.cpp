@@ -40,7 +40,7 @@ Opinions Proposals::block(int64_t number, bool features) const {
   const at::NoGradGuard no_grad;
   Stream stream(seed_, static_cast<uint64_t>(number), Purpose::kProposal);
   // Judged as it would be handed out, in bytes, like the real images it is held against.
-  return judge(pair_, to_network_range(to_bytes(pair_.generate(pair_.latent.draw(stream, kProposalBlock)))), features);
+  return judge(pair_, rounded_to_bytes(pair_.generate(pair_.latent.draw(stream, kProposalBlock))), features);
 }
 
 Opinions Proposals::opinions(int64_t from, int64_t count, bool features) const {

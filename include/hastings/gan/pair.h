@@ -29,6 +29,8 @@ struct Pair {
 // uint8 [n, c, h, w] to float in [-1, 1], and back (rounded).
 Tensor to_network_range(const Tensor& bytes);
 Tensor to_bytes(const Tensor& images);
+// There and back in one go: what is left of an image when it is handed out.
+Tensor rounded_to_bytes(const Tensor& images);
 
 // PAIR.json:
 //   {"image": [1, 28, 28],

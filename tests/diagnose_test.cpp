@@ -221,6 +221,13 @@ TEST(Verdict, SaysWhatIsWrong) {
   bad = s;
   bad.pareto_k = 0.9;
   EXPECT_TRUE(says(bad, "Pareto"));
+  // With local moves the draws do not rest on the weights, the evidence does.
+  RunSummary local = bad;
+  local.local_moves = "hmc";
+  local.local_share = 0.5;
+  judge(local);
+  EXPECT_TRUE(local.good);
+  EXPECT_NE(local.verdict.back().find("evidence"), std::string::npos);
   bad = s;
   bad.longest_run = 400;
   EXPECT_TRUE(says(bad, "stayed"));

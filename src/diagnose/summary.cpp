@@ -59,8 +59,10 @@ void judge(RunSummary& s) {
 
   auto& v = s.verdict;
   v.clear();
-  if (undefined) v.push_back("R-hat or ESS could not be computed for some parameter: too few draws, or a constant.");
-  if (s.chains < 2) v.push_back("Only one chain: R-hat compares its two halves only; use 4 or more.");
+  const bool local = s.local_moves != "none" && s.local_share > 0;
+  const char* remedy = local ? "--defensive 0.05" : "--defensive 0.05, or --local-moves";
+  if (undefined) v.emplace_back("R-hat or ESS could not be computed for some parameter: too few draws, or a constant.");
+  if (s.chains < 2) v.emplace_back("Only one chain: R-hat compares its two halves only; use 4 or more.");
   if (s.max_rhat > 1.01)
     v.push_back(fmt::format("R-hat is up to {:.3f} (above 1.01): the chains disagree; draw more.", s.max_rhat));
   const double wanted = 100.0 * static_cast<double>(s.chains);
@@ -79,17 +81,15 @@ void judge(RunSummary& s) {
                     "whole modes; learn longer, or try --init anneal.",
                     s.acceptance, s.learned_acceptance));
   }
-  if (s.pareto_k > 0.7) {
-    v.push_back(
-        fmt::format("Pareto k of the weights is {:.2f} (above 0.7): the proposal's tail is too light somewhere; try "
-                    "--defensive 0.05, or --local-moves.",
-                    s.pareto_k));
+  if (s.pareto_k > 0.7 && !local) {
+    v.push_back(fmt::format(
+        "Pareto k of the weights is {:.2f} (above 0.7): the proposal's tail is too light somewhere; try {}.",
+        s.pareto_k, remedy));
   }
   if (static_cast<double>(s.longest_run) > std::max(50.0, 0.05 * static_cast<double>(s.draws))) {
     v.push_back(
-        fmt::format("A chain stayed at one state for {} steps: it sticks where the proposal is too thin; try "
-                    "--defensive 0.05, or --local-moves.",
-                    s.longest_run));
+        fmt::format("A chain stayed at one state for {} steps: it sticks where the proposal is too thin; try {}.",
+                    s.longest_run, remedy));
   }
   if (s.pairs_not_met > 0)
     v.push_back(
@@ -105,9 +105,15 @@ void judge(RunSummary& s) {
     if (s.mixing_steps >= 0) line += fmt::format(", within 0.01 of stationarity after {} steps", s.mixing_steps);
     v.push_back(line + ".");
   }
-  if (s.local_moves != "none" && s.local_share > 0) {
+  if (local) {
     v.push_back(fmt::format("{:.0f} % of the steps are local moves ({}); independent moves alone accept {:.1f} %.",
                             100 * s.local_share, s.local_moves, 100 * s.independent_acceptance));
+    if (s.pareto_k > 0.7)
+      v.push_back(
+          fmt::format("The draws rest on the local moves, the log evidence on the weights alone: at a Pareto k of "
+                      "{:.2f} (above 0.7) "
+                      "it is not to be relied on.",
+                      s.pareto_k));
   }
 }
 

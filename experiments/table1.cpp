@@ -7,6 +7,7 @@
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
+#include "hastings/diagnose/mean_error.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "measure.h"
@@ -158,20 +159,6 @@ json run_kernel(const Row& row, const Target& target, const std::string& method,
                 since(sampling));
 }
 
-struct Mean {
-  double value = 0, error = 0;
-  int count = 0;
-};
-Mean mean_of(const std::vector<double>& x) {
-  Mean m;
-  m.count = static_cast<int>(x.size());
-  for (const double v : x) m.value += v / static_cast<double>(x.size());
-  double square = 0;
-  for (const double v : x) square += (v - m.value) * (v - m.value);
-  if (x.size() > 1) m.error = std::sqrt(square / static_cast<double>(x.size() - 1) / static_cast<double>(x.size()));
-  return m;
-}
-
 }  // namespace
 
 void table1(Context& context) {
@@ -225,12 +212,12 @@ void table1(Context& context) {
         speed_table += " |";
         continue;
       }
-      const Mean e = mean_of(ess), v = mean_of(speed);
+      const MeanError e = mean_error(ess), v = mean_error(speed);
       const double known = published(row, method);
-      ess_table += fmt::format(" {:.0f}{}{}{} |", e.value, wrong ? "†" : "",
-                               e.count > 1 ? fmt::format(" ± {:.0f}", e.error) : "",
+      ess_table += fmt::format(" {:.0f}{}{}{} |", e.mean, wrong ? "†" : "",
+                               ess.size() > 1 ? fmt::format(" ± {:.0f}", e.error) : "",
                                known < 0 ? "" : fmt::format(" ({:.0f})", known));
-      speed_table += fmt::format(" {:.3g} |", v.value);
+      speed_table += fmt::format(" {:.3g} |", v.mean);
     }
     ess_table += "\n";
     speed_table += "\n";

@@ -517,20 +517,30 @@ TEST_F(ModulePair, ErrorsNameTheFile) {
             std::string::npos);
 }
 
+// Images of 2 x 2 pixels: a linear generator, a discriminator of two linear layers; all weights zero.
+Pair zero_pair(int latent) {
+  Pair pair = fresh_pair(
+      fmt::format(
+          R"({{"image": [1, 2, 2], "generator": {{"latent": {{"dim": {}}}, "layers": [{{"type": "linear", "out": 4}}]}},
+      "discriminator": {{"layers": [{{"type": "linear", "out": 3}}, {{"type": "linear", "out": 1}}]}}}})",
+          latent),
+      1);
+  const at::NoGradGuard no_grad;
+  for (const auto* network : {pair.generator.get(), pair.discriminator.get()}) {
+    for (auto& p : network->parameters()) p.zero_();
+  }
+  return pair;
+}
+
 // A generator whose flaw is known: the discriminator is a perfect judge of it, and then one that is far too sure.
 TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
   // Images of one pixel block: G draws brightness N(0, 0.3), real is N(0.15, 0.3): D sees it exactly, times
   // `sharpness`.
   auto pair_with = [](double sharpness) {
-    Pair pair = fresh_pair(
-        R"({"image": [1, 2, 2], "generator": {"latent": {"dim": 1}, "layers": [{"type": "linear", "out": 4}]},
-      "discriminator": {"layers": [{"type": "linear", "out": 3}, {"type": "linear", "out": 1}]}})",
-        1);
+    Pair pair = zero_pair(1);
     const at::NoGradGuard no_grad;
-    for (auto& p : pair.generator->parameters()) p.zero_();
     pair.generator->parameters()[0].fill_(0.3);
     auto d = pair.discriminator->parameters();
-    for (auto& p : d) p.zero_();
     d[0].narrow(0, 0, 1).fill_(0.25);  // the mean
     d[2][0][0] = sharpness * 0.15 / 0.09;
     return pair;
@@ -565,17 +575,12 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
 TEST(Choose, JudgesInTheFeaturesThatAreAskedFor) {
   // Two unrelated blocks of pixels. The generator is wrong about the first only; the second is right as it is, and the
   // better the first, the worse the second: they are tied together.
-  Pair pair = fresh_pair(
-      R"({"image": [1, 2, 2], "generator": {"latent": {"dim": 2}, "layers": [{"type": "linear", "out": 4}]},
-      "discriminator": {"layers": [{"type": "linear", "out": 3}, {"type": "linear", "out": 1}]}})",
-      1);
+  const Pair pair = zero_pair(2);
   const at::NoGradGuard no_grad;
-  for (auto& p : pair.generator->parameters()) p.zero_();
   const Tensor g = pair.generator->parameters()[0];  // [4, 2]
   g.select(1, 0).copy_(at::tensor({0.3F, 0.3F, 0.25F, 0.25F}));
   g.select(1, 1).copy_(at::tensor({0.0F, 0.0F, 0.15F, 0.15F}));
   auto d = pair.discriminator->parameters();
-  for (auto& p : d) p.zero_();
   d[0][0].copy_(at::tensor({0.5F, 0.5F, 0.0F, 0.0F}));
   d[2][0][0] = 0.15 / 0.09;
   Stream stream(4, 0, Purpose::kExact);

@@ -111,8 +111,7 @@ void judge(RunSummary& s) {
     if (s.pareto_k > 0.7)
       v.push_back(
           fmt::format("The draws rest on the local moves, the log evidence on the weights alone: at a Pareto k of "
-                      "{:.2f} (above 0.7) "
-                      "it is not to be relied on.",
+                      "{:.2f} (above 0.7) it is not to be relied on.",
                       s.pareto_k));
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "hastings/core/error.h"
@@ -235,9 +236,11 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   // reduced to their leading directions; those that were asked for are taken as they are.
   const int64_t per_part = std::max<int64_t>(o.per_output * 500, 20000) / o.per_output * o.per_output;
   const int64_t judging = kParts * per_part, round = 16 * kProposalBlock;
-  const Projection project(at::cat({real_fit.features.narrow(0, 0, std::min<int64_t>(fitting, 2000)),
-                                    fake_fit.features.narrow(0, 0, std::min<int64_t>(fakes, 2000))}),
-                           o.seed);
+  std::optional<Projection> project;
+  if (!o.features)
+    project.emplace(at::cat({real_fit.features.narrow(0, 0, std::min<int64_t>(fitting, 2000)),
+                             fake_fit.features.narrow(0, 0, std::min<int64_t>(fakes, 2000))}),
+                    o.seed);
   const Proposals judge_proposals(pair, o.seed ^ 0xc2b2ae3d27d4eb4fULL, o.threads);
   std::vector<Tensor> projected;
   std::vector<std::vector<Tensor>> parts(settings.size());
@@ -246,13 +249,13 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
     const int64_t count = std::min(round, judging - from);
     const Opinions opinions = judge_proposals.opinions(from, count, true);
     projected.push_back(o.features ? o.features(judge_proposals.render(numbers(from, count)))
-                                   : project(opinions.features));
+                                   : (*project)(opinions.features));
     for (size_t s = 0; s < settings.size(); ++s) parts[s].push_back(settings[s].calibration.apply(opinions));
   }
   const Tensor judged = at::cat(projected);
   const FeatureMoments real_moments =
       feature_moments(o.features ? o.features(real.index_select(0, order.narrow(0, fitting, n - fitting)))
-                                 : project(real_judge.features));
+                                 : (*project)(real_judge.features));
   std::vector<Tensor> weights;
   for (size_t s = 0; s < settings.size(); ++s) {
     weights.push_back(at::cat(parts[s]));

@@ -81,6 +81,7 @@ class PathObserver final : public Observer {
 }  // namespace
 
 void semimetric(Context& context) {
+  context.chosen({});
   // On thirds of [0, 1]: p = U[0, 2/3], q = U[1/3, 1], s = U[0, 1].
   const std::vector<double> p = {0.5, 0.5, 0}, q = {0, 0.5, 0.5}, s = {1. / 3, 1. / 3, 1. / 3};
   const double ps = semimetric_between(p, s), qs = semimetric_between(q, s), pq = semimetric_between(p, q);
@@ -131,6 +132,7 @@ void semimetric(Context& context) {
 
 // p = N(0, I), q = N(0, s^2 I): M = s^d. Independent MH accepts 2 I_{1/(1+s^2)}(d/2, d/2), never less than 1/M.
 void rejection(Context& context) {
+  context.chosen({});
   const int64_t draws = context.options().quick ? 20000 : 200000;
   std::string csv = "dim,scale,one_over_m,rejection_measured,mh_measured,mh_exact_1d\n";
   std::string table = "| dim | s | 1/M | rejection, measured | MH, measured | MH, exact |\n|---|---|---|---|---|---|\n";
@@ -175,6 +177,7 @@ void rejection(Context& context) {
 }
 
 void toy(Context& context) {
+  context.chosen({});
   const bool quick = context.options().quick;
   const int64_t cells = quick ? 50 : 100;
   const double reach = 14, step = quick ? 0.02 : 0.01;

@@ -8,6 +8,7 @@
 #include <map>
 #include <numbers>
 
+#include "hastings/diagnose/mean_error.h"
 #include "hastings/gan/calibrate.h"
 #include "hastings/gan/filter.h"
 #include "reproduce.h"
@@ -165,6 +166,7 @@ Outcome filter(const Tensor& proposals, const Tensor& weights, const std::string
 }  // namespace
 
 void exact_filter(Context& context) {
+  context.chosen({});
   const int64_t outputs = context.options().quick ? 4000 : 20000, k = 20,
                 training = context.options().quick ? 8000 : 30000;
   std::string table = "| problem | samples | total variation | acceptance | different |\n|---|---|---|---|---|\n";
@@ -204,11 +206,9 @@ void exact_filter(Context& context) {
     }
     const double n = context.options().seeds;
     for (const auto& name : order) {
-      double mean = 0, square = 0;
-      for (const double d : distance[name]) mean += d / n;
-      for (const double d : distance[name]) square += (d - mean) * (d - mean);
-      table += fmt::format("| {} | {} | {:.4f} ± {:.4f} | {} | {:.1f} % |\n", p.name, name, mean,
-                           n > 1 ? std::sqrt(square / (n - 1) / n) : 0.0,
+      const MeanError d = mean_error(distance[name]);
+      table += fmt::format("| {} | {} | {:.4f}{} | {} | {:.1f} % |\n", p.name, name, d.mean,
+                           n > 1 ? fmt::format(" ± {:.4f}", d.error) : "",
                            name.starts_with("MH") ? fmt::format("{:.3f}", acceptance[name] / n) : "",
                            100 * unique[name] / n);
     }

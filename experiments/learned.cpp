@@ -3,12 +3,14 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
 #include "hastings/core/moments.h"
 #include "hastings/io/run_folder.h"
+#include "hastings/learn/objectives.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "reproduce.h"
@@ -32,15 +34,29 @@ std::vector<double> ranks(const std::vector<double>& x) {
   return {rank.data_ptr<double>(), rank.data_ptr<double>() + rank.numel()};
 }
 
-// The proposal of one target and objective, learned once and kept as a run in the experiment's folder.
-std::unique_ptr<Proposal> learned(Context& context, const Target& target, const std::string& objective) {
-  const std::string folder = context.path(fmt::format("runs/{}-{}", target.name(), objective));
-  if (!is_run(folder)) {
-    context.tell(fmt::format("{}: learning by {}", target.name(), objective));
-    const FitOptions options = paper_settings(objective, context.options().first_seed, context.options());
-    save_fit(folder, target, options, fit(target, options, context.observer()), true);
+// Proposals are learned once, by each objective, and kept as runs for all experiments.
+std::string run_of(const Context& context, const std::string& target, const std::string& objective) {
+  const Options& o = context.options();
+  return fmt::format("{}/runs{}/{}-{}-{}", o.output, o.quick ? "-quick" : "", target, objective, o.first_seed);
+}
+
+void learn_proposals(Context& context, const std::vector<std::string>& targets) {
+  std::vector<Job> jobs;
+  for (const auto& name : targets) {
+    for (const auto& [objective, title] : kObjectives) {
+      const std::string folder = run_of(context, name, objective);
+      if (is_run(folder)) continue;
+      jobs.push_back({fmt::format("{} learned by {}", name, objective),
+                      [&context, name, objective = objective, folder](const Share& share) {
+                        const auto target = find_target(name);
+                        FitOptions options =
+                            paper_settings(objective, context.options().first_seed, context.options().quick);
+                        options.learn.threads = share.threads;
+                        save_fit(folder, *target, options, fit(*target, options, share.observer), true);
+                      }});
+    }
   }
-  return load_fit(folder, target.dim()).proposal;
+  context.run(jobs);
 }
 
 struct Grid {
@@ -73,6 +89,49 @@ std::vector<double> histogram(const Tensor& draws, const Grid& grid) {
     if (i >= 0 && i < grid.n && j >= 0 && j < grid.n) count[static_cast<size_t>(j * grid.n + i)] += 1;
   }
   return count;
+}
+
+double acceptance_of(const Proposal& proposal, const Target& target, const Population& exact, uint64_t seed) {
+  Stream stream(seed, 1, Purpose::kExact);
+  const auto candidates = proposal.sample(exact.x.size(0), stream);
+  return evaluate(Objective::kAr, target.log_prob(candidates.x) - candidates.log_q,
+                  exact.log_prob - proposal.log_prob(exact.x))
+      .acceptance;
+}
+
+// AR and its bound while ARLB is learned: (step, 1 - bound, log AR, AR).
+json learning_history(const Context& context, const std::string& name, const Share& share) {
+  const auto target = find_target(name);
+  const uint64_t seed = context.options().first_seed;
+  const FitOptions options = paper_settings("arlb", seed, context.options().quick);
+  LearnOptions how = options.learn.resolved("realnvp");
+  how.window = 10;
+  how.patience = 100;
+  how.max_iterations = context.options().quick ? 600 : 4000;
+  how.threads = share.threads;
+  how.learning_rate = 5e-4;  // at 2e-3 the bound makes excursions for the sake of a few states
+  // The buffer begins with exact draws, so that both are estimated without bias from the first step on. The network
+  // begins near the identity, on N(0, I); where that hardly meets the target, on the Gaussian with the target's
+  // moments.
+  Stream exact(seed, 0, Purpose::kExact);
+  Population buffer;
+  buffer.x = target->exact_draws(4096, exact);
+  buffer.log_prob = target->log_prob(buffer.x);
+  const int64_t d = target->dim();
+  auto begin_on = [&](const Tensor& mean, const Tensor& factor) {
+    return make_flow_proposal(options.flow.resolved(d), {mean, factor}, GaussianMixture::standard(d), seed);
+  };
+  auto flow = begin_on(at::zeros({d}, at::kDouble), at::eye(d, at::kDouble));
+  if (acceptance_of(*flow, *target, buffer, seed) < 1e-3) {
+    const Moments m = moments(buffer.x);
+    flow = begin_on(m.mean, m.factor);
+  }
+  json rows = json::array();
+  for (const auto& row : learn(*target, *flow, buffer, how, share.observer).history) {
+    if (!(row.acceptance > 0) || !std::isfinite(row.acceptance_bound)) continue;
+    rows.push_back({row.iteration, 1 - row.acceptance_bound, std::log(row.acceptance), row.acceptance});
+  }
+  return {{"rows", rows}};
 }
 
 // [chains, draws, dim] of independent MH.
@@ -115,32 +174,18 @@ void correlation(Context& context) {
       "| target | correlation of 1 - ARLB with log AR | of the symmetric KL with log AR | of the ranks | published "
       "|\n|---|---|---|---|---|\n";
   Figure figure{{}, 2, 560, 380};
+  const auto names = context.chosen({kTargets})[0];
+  std::vector<Job> jobs;
+  for (const auto& name : names) {
+    if (context.has(name)) continue;
+    jobs.push_back({name, [&context, name](const Share& share) {
+                      context.cell(name, [&] { return learning_history(context, name, share); });
+                    }});
+  }
+  context.run(jobs);
   for (size_t t = 0; t < kTargets.size(); ++t) {
-    if (!context.wanted(kTargets[t])) continue;
-    const json cell = context.cell(kTargets[t], [&] {
-      const auto target = find_target(kTargets[t]);
-      const uint64_t seed = context.options().first_seed;
-      const FitOptions options = paper_settings("arlb", seed, context.options());
-      LearnOptions how = options.learn.resolved("realnvp");
-      how.window = 10;
-      how.patience = 100;
-      how.max_iterations = context.options().quick ? 600 : 4000;
-      // From the Gaussian with the target's moments; the buffer begins with exact draws, so that both are estimated
-      // without bias from the first step on.
-      Stream exact(seed, 0, Purpose::kExact);
-      Population buffer;
-      buffer.x = target->exact_draws(4096, exact);
-      buffer.log_prob = target->log_prob(buffer.x);
-      const Moments m = moments(buffer.x);
-      const auto flow = make_flow_proposal(options.flow.resolved(target->dim()), {m.mean, m.factor},
-                                           GaussianMixture::standard(target->dim()), seed);
-      json rows = json::array();
-      for (const auto& row : learn(*target, *flow, buffer, how, context.observer()).history) {
-        if (!(row.acceptance > 0) || !std::isfinite(row.acceptance_bound)) continue;
-        rows.push_back({row.iteration, 1 - row.acceptance_bound, std::log(row.acceptance), row.acceptance});
-      }
-      return json{{"rows", rows}};
-    });
+    if (std::find(names.begin(), names.end(), kTargets[t]) == names.end()) continue;
+    const json cell = context.cell(kTargets[t], [] { return json(); });
     std::vector<double> step, loss, kl, log_ar, ar;
     for (const auto& row : cell["rows"]) {
       step.push_back(row[0]);
@@ -175,13 +220,14 @@ void proposals(Context& context) {
   std::string table =
       "| target | objective | acceptance in the chain | worst error of a mode's weight |\n|---|---|---|---|\n";
   const Grid grid = make_grid(context.options().quick ? 90 : 150, 7);
-  for (const auto& name : kTargets) {
-    if (!context.wanted(name)) continue;
+  const auto names = context.chosen({kTargets})[0];
+  learn_proposals(context, names);
+  for (const auto& name : names) {
     const auto target = find_target(name);
     Figure figure{{}, 3, 380, 380};
     std::vector<Panel> histograms;
     for (const auto& [objective, title] : kObjectives) {
-      const auto proposal = learned(context, *target, objective);
+      const auto proposal = load_fit(run_of(context, name, objective), 2).proposal;
       const Tensor density = proposal->log_prob(grid.points).exp();
       const std::vector<double> level(density.data_ptr<double>(), density.data_ptr<double>() + density.numel());
       const Tensor draws = independent_chains(context, *target, *proposal, 1, 25000)[0];
@@ -223,11 +269,12 @@ void random_walk(Context& context) {
   Panel panel{"mog6: error of the components' means", "draws at the component", "squared error"};
   panel.log_x = panel.log_y = true;
   int color = 0;
+  context.chosen({});
+  learn_proposals(context, {"mog6"});
   for (const auto& [objective, title] : kObjectives) {
-    const auto proposal = learned(context, *target, objective);
+    const auto proposal = load_fit(run_of(context, "mog6", objective), 2).proposal;
     for (const bool walk : {false, true}) {
       const std::string name = title + (walk ? "+RW" : "");
-      if (!context.wanted(name)) continue;
       const json cell = context.cell(name, [&] {
         std::vector<double> sum(counts.size(), 0.0), seen(counts.size(), 0.0);
         const Tensor chains = walk ? walked_chains(context, *target, *proposal, runs, length)

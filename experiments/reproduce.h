@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -14,12 +15,22 @@ namespace hastings::reproduce {
 
 struct Options {
   std::string output = "reproduction";
-  int seeds = 5;
+  int seeds = 0;  // 0: five, with quick one
   uint64_t first_seed = 1;
   bool quick = false;
-  std::string only;  // one row, target or method; empty: all
+  std::vector<std::string> only;  // targets, methods; empty: all
   int threads = 0;
   std::string data;  // folder with uci/german.data-numeric, uci/heart.dat and uci/australian.dat
+};
+
+// What a piece of work may use: its share of the cores, and whom it tells.
+struct Share {
+  int threads;
+  Observer& observer;
+};
+struct Job {
+  std::string what;
+  std::function<void(const Share&)> run;
 };
 
 // Where an experiment keeps what it has: finished cells, tables, figures.
@@ -30,20 +41,25 @@ class Context {
 
   const Options& options() const { return options_; }
   Observer& observer() { return observer_; }
-  bool wanted(const std::string& name) const { return options_.only.empty() || options_.only == name; }
+  Share all_cores() const { return {options_.threads, observer_}; }
+  // What `only` leaves of each axis: of one that it does not name, everything. A name of no axis is a ConfigError.
+  std::vector<std::vector<std::string>> chosen(const std::vector<std::vector<std::string>>& axes) const;
+  // Runs the jobs, as many at a time as there are cores, one core each; a single job has them all.
+  void run(const std::vector<Job>& jobs);
   // A finished cell is read back; another is computed and then kept. A kill loses at most the cell under way.
   nlohmann::json cell(const std::string& key, const std::function<nlohmann::json()>& compute);
   bool has(const std::string& key) const;
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   void write(const std::string& name, const std::string& text);  // and tells where
   void figure(const std::string& name, const Figure& figure);
-  void tell(const std::string& line) { tell_(line); }
+  void tell(const std::string& line);
 
  private:
   Options options_;
   std::string folder_;
   Observer& observer_;
   std::function<void(const std::string&)> tell_;
+  std::mutex telling_;
 };
 
 struct Experiment {
@@ -62,6 +78,6 @@ void table1(Context& context);
 void exact_filter(Context& context);
 
 // The paper's network, learned by one objective, as in its section 5.1; settings are the same for every target.
-FitOptions paper_settings(const std::string& objective, uint64_t seed, const Options& options);
+FitOptions paper_settings(const std::string& objective, uint64_t seed, bool quick);
 
 }  // namespace hastings::reproduce

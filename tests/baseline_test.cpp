@@ -23,7 +23,8 @@ TEST_P(Rivals, TunedHmcIsStationary) {
   EXPECT_LT(test::departure(*target_, test::run(*target_, *hmc.kernel)), test::kLimit);
 }
 
-// With networks far from zero, so that a wrong log-determinant shows; and learned a little.
+// With networks far from zero, so that a wrong log-determinant shows; and learned a little, with every part of the loss
+// and at temperatures that are not the target's.
 TEST_P(Rivals, L2hmcIsStationary) {
   for (const auto& [heads, iterations] : {std::pair(3.0, 0), std::pair(1e-3, 40)}) {
     L2hmcOptions options;
@@ -33,6 +34,8 @@ TEST_P(Rivals, L2hmcIsStationary) {
     options.step_size = 0.25;
     options.learning_rate = 0.03;
     options.heads = heads;
+    options.burn_in = 1;
+    options.temperature = 4;
     const auto kernel = learn_l2hmc(*target_, options, silent);
     EXPECT_LT(test::departure(*target_, test::run(*target_, *kernel)), test::kLimit) << heads;
   }

@@ -59,6 +59,8 @@ echo garbage >run/proposal.pt; fails 3 "damaged" sample run
 # Experiments and reports.
 "$hastings" reproduce list >out 2>err; check "reproduce list" grep -q "^table1" out
 fails 2 "unknown experiment 'nosuch'" reproduce nosuch
+fails 2 "--only nosuch: there are ring, mog2" reproduce table1 --only nosuch -o rep
+fails 2 "has no parts" reproduce toy --only ring -o rep
 "$hastings" fit mog2 --max-iterations 1 -q --output bare >/dev/null
 fails 2 "has no draws yet" report bare
 if command -v gnuplot >/dev/null; then
@@ -73,6 +75,14 @@ if command -v gnuplot >/dev/null; then
   env -u HASTINGS_TEST_DATA "$hastings" reproduce table1 --quick --only hmc --seeds 1 -o rep -q >out 2>err
   check "finished cells are read back" [ "$before" = "$(cat rep/table1-quick/cells/* | cksum)" ]
   check "nothing is computed again" [ "$(grep -c " by " out)" -eq 0 ]
+  check "the table has a figure" [ -s rep/table1-quick/table1.svg ]
+  # Targets and methods together: the cells they share. Results do not depend on how many are computed at a time.
+  for threads in 1 2; do
+    "$hastings" reproduce table1 --quick --only rough_well,mog,hmc --seeds 1 --threads $threads -o "rep$threads" -q >out 2>err
+    check "two cells on $threads threads" [ "$(ls "rep$threads/table1-quick/cells")" = "mog-hmc-1.json
+rough_well-hmc-1.json" ]
+  done
+  check "the same on one thread and on two" [ "$(grep -h '"ess"' rep1/table1-quick/cells/*)" = "$(grep -h '"ess"' rep2/table1-quick/cells/*)" ]
 fi
 
 # A kill at any moment leaves a run that is whole, or none.

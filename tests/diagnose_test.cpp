@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/diagnose/ess.h"
+#include "hastings/diagnose/frechet.h"
 #include "hastings/diagnose/meeting.h"
 #include "hastings/diagnose/summary.h"
 #include "hastings/diagnose/weights.h"
@@ -240,6 +241,21 @@ TEST(Verdict, SaysWhatIsWrong) {
   bad = s;
   bad.acceptance = 0.01;
   EXPECT_TRUE(says(bad, "accepted"));
+}
+
+TEST(Frechet, AgreesWithTheClosedForm) {
+  const Tensor x = Stream(1, 0, Purpose::kData).normal({5000, 3});
+  const FeatureMoments a = feature_moments(x), b = feature_moments(x * at::tensor({2.0, 1.0, 0.5}, at::kDouble) + 1);
+  EXPECT_NEAR(frechet_distance(a, a), 0, 1e-9);
+  // Covariances that commute: sum over coordinates only if they are diagonal, which they nearly are.
+  const Tensor sd = x.std(0), mean = x.mean(0) * at::tensor({1.0, 0.0, -0.5}, at::kDouble) + 1;
+  const Tensor gaps = sd * at::tensor({1.0, 0.0, -0.5}, at::kDouble);
+  EXPECT_NEAR(frechet_distance(a, b), (mean.square().sum() + gaps.square().sum()).item<double>(), 0.02);
+  EXPECT_NEAR(frechet_distance(a, b), frechet_distance(b, a), 1e-9);
+  FeatureMoments flat = a;  // of rank one
+  flat.covariance = at::ones({3, 3}, at::kDouble);
+  EXPECT_TRUE(std::isfinite(frechet_distance(flat, flat)));
+  EXPECT_NEAR(frechet_distance(flat, flat), 0, 1e-6);
 }
 
 }  // namespace

@@ -196,14 +196,17 @@ int run(int argc, char** argv) {
   reproduce->add_option("experiment", experiment, "Its name, `all`, or `list` for what there is and what each costs")
       ->required();
   reproduce->add_option("-o,--output", reproduction.output, "Folder of the results")->capture_default_str();
-  reproduce->add_option("--seeds", reproduction.seeds, "How many seeds")
-      ->capture_default_str()
+  reproduce->add_option("--seeds", reproduction.seeds, "How many seeds (default: 5, with --quick 1)")
       ->check(CLI::PositiveNumber);
   reproduce->add_option("--seed", reproduction.first_seed, "The first of them")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   reproduce->add_flag("--quick", reproduction.quick, "Small settings: shows that it works, not what it can");
-  reproduce->add_option("--only", reproduction.only, "One target or method");
+  reproduce
+      ->add_option("--only", reproduction.only,
+                   "These targets, these methods: `--only ring,mog2,arlb` computes ARLB on two targets")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   reproduce->add_option("--threads", reproduction.threads, "Threads (0: all cores)")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

@@ -29,7 +29,7 @@ class Nice {
     for (size_t k = couplings_.size(); k-- > 0;)
       (k % 2 == 0 ? x : v) = (k % 2 == 0 ? x : v) - shift(k, k % 2 == 0 ? v : x);
   }
-  // Every row its own direction, without the accept step; the couplings are additive, so both ways cost the same.
+  // Every row its own direction.
   void either(Tensor& x, Tensor& v, const Tensor& ahead) const {
     Tensor fx = x, fv = v, bx = x, bv = v;
     forward(fx, fv);
@@ -101,10 +101,14 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
   const Anice kernel(nice, options.velocity);
 
   auto real = [&] { return pool.index_select(0, rows.integers(n, pool.size(0))); };
-  auto walk = [&](Tensor x, int64_t steps) {
+  auto walk = [&](Tensor x, int64_t steps) {  // without the accept step; one coin a step for the whole batch
     for (int64_t t = 0; t < steps; ++t) {
       Tensor v = noise.normal({n, options.velocity}).to(at::kFloat);
-      nice->either(x, v, at::lt(uniforms.uniform({n, 1}), 0.5));
+      if (uniforms.uniform({1}).item<double>() < 0.5) {
+        nice->forward(x, v);
+      } else {
+        nice->backward(x, v);
+      }
     }
     return x;
   };

@@ -177,9 +177,9 @@ class L2hmc final : public LocalKernel {
 };
 
 // Gradient of log p that can be differentiated again.
-Tensor graph_force(const Target& target, const Tensor& at_x) {
+Tensor graph_force(const Target& target, double beta, const Tensor& at_x) {
   const Tensor x = at_x.requires_grad() ? at_x : at_x.detach().requires_grad_(true);
-  return torch::autograd::grad({target.log_prob(x).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+  return beta * torch::autograd::grad({target.log_prob(x).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
 }
 
 }  // namespace
@@ -199,16 +199,20 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   TensorAdam adam(op->parameters(), 0.9, 0.999);
   Stream start(options.seed, 0, Purpose::kStart), noise(options.seed, 0, Purpose::kLocal),
       uniforms(options.seed, 1, Purpose::kLocal);
-  const Force force = [&](const Tensor& x) { return graph_force(target, x); };
+  double beta = 1;
+  const Force force = [&](const Tensor& x) { return graph_force(target, beta, x); };
   Tensor x = tuned.states;
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning L2HMC");
+    // Modes far apart are joined while the target is warm.
+    const double left = std::max(0.0, 1 - 2 * static_cast<double>(t) / static_cast<double>(options.iterations));
+    beta = std::pow(options.temperature, -left);
     // The chains' states; where asked for, fresh draws of a standard normal as burn-in term.
     const Tensor from = options.burn_in > 0 ? at::cat({x, start.normal({n, d})}, 0) : x;
     const Tensor v = noise.normal(from.sizes()), ahead = at::lt(uniforms.uniform({from.size(0)}), 0.5);
     const Moved to = transition(*op, from, v, ahead, force);
-    const Tensor r =
-        target.log_prob(to.x) - target.log_prob(from) - 0.5 * (to.v.square().sum(-1) - v.square().sum(-1)) + to.log_det;
+    const Tensor r = beta * (target.log_prob(to.x) - target.log_prob(from)) -
+                     0.5 * (to.v.square().sum(-1) - v.square().sum(-1)) + to.log_det;
     const Tensor accept = at::where(at::isfinite(r), r, at::full_like(r, -1e3)).clamp_max(0).exp();
     const Tensor moved = ((to.x - from).square().sum(-1) * accept).nan_to_num(0, 0, 0) + 1e-4;
     const Tensor each = options.scale * moved.reciprocal() - moved / options.scale;

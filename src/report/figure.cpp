@@ -28,6 +28,12 @@ std::string quoted(std::string text) {
   return out + "\"";
 }
 
+std::string for_shell(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.8g}", value) : "NaN"; }
 
 // One block for each layer; blocks are two blank lines apart, rows of a grid one.
@@ -39,7 +45,8 @@ std::string data_of(const Figure& figure) {
       const size_t rows = layer.columns.empty() ? 0 : layer.columns[0].size();
       for (size_t i = 0; i < rows; ++i) {
         if (layer.row_length > 0 && i > 0 && i % static_cast<size_t>(layer.row_length) == 0) text += "\n";
-        for (size_t c = 0; c < layer.columns.size(); ++c) text += (c ? " " : "") + number(layer.columns[c][i]);
+        for (size_t c = 0; c < layer.columns.size(); ++c)
+          text += fmt::format("{}{}", c ? " " : "", number(layer.columns[c][i]));
         text += "\n";
       }
       if (rows == 0) text += "NaN NaN NaN\n";
@@ -65,6 +72,9 @@ std::string plot_of(const PlotLayer& layer, const std::string& data, int block) 
                          title);
     case Draw::kErrors:
       return fmt::format("{} using 1:2:3 with yerrorlines lw 1.5 pt 7 ps 0.5 lc rgb '{}' {}", from, color, title);
+    case Draw::kMarks:
+      return fmt::format("{} using {} pt 7 ps 0.9 lc rgb '{}' {}", from,
+                         layer.columns.size() > 2 ? "1:2:3 with yerrorbars lw 1.5" : "1:2 with points", color, title);
     case Draw::kHeat:
     case Draw::kLevels:
       return fmt::format("{} using 1:2:3 with image notitle", from);
@@ -88,6 +98,13 @@ std::string body_of(const Figure& figure, const std::string& data) {
     if (panel.equal_axes) text += "set size ratio -1\n";
     if (panel.x_range) text += fmt::format("set xrange [{}:{}]\n", (*panel.x_range)[0], (*panel.x_range)[1]);
     if (panel.y_range) text += fmt::format("set yrange [{}:{}]\n", (*panel.y_range)[0], (*panel.y_range)[1]);
+    if (!panel.x_names.empty()) {
+      std::vector<std::string> tics;
+      for (size_t k = 0; k < panel.x_names.size(); ++k)
+        tics.push_back(fmt::format("{} {}", quoted(panel.x_names[k]), k));
+      text += fmt::format("set xtics rotate by 40 right noenhanced ({})\nset xrange [-0.5:{}]\n", fmt::join(tics, ", "),
+                          static_cast<double>(panel.x_names.size()) - 0.5);
+    }
     if (panel.layers.empty()) {
       text += "set multiplot next\n";
       continue;
@@ -129,7 +146,7 @@ void write_figure(const std::string& stem, const Figure& figure) {
           "'{2}.png'\n{3}"
           "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output '{2}.svg'\n{3}",
           width, height, name, body));
-  const std::string command = fmt::format("cd '{}' && gnuplot '{}.gp' 2> '{}.gp.log'", folder, name, name);
+  const std::string command = fmt::format("cd {0} && gnuplot {1}.gp 2> {1}.gp.log", for_shell(folder), for_shell(name));
   const int status = std::system(command.c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     throw ConfigError(fmt::format("{}.png: gnuplot is not installed (Debian: apt-get install gnuplot-nox)", stem));

@@ -33,6 +33,7 @@ struct L2hmcOptions {
   double learning_rate = 1e-3;  // times 0.96 every 1,000 steps
   double scale = 0.1;           // lambda^2 of the loss
   double burn_in = 0;           // weight of the loss from draws of a standard normal (lambda_b)
+  double temperature = 1;       // of the target as learning begins; it falls to one over the first half
   double heads = 1e-3;          // size of the networks' last layers at the start: next to plain HMC
   uint64_t seed = 1;
 };

@@ -13,7 +13,8 @@ enum class Draw {
   kPoints,
   kBars,
   kBand,    // x, lower, upper: a shaded band
-  kErrors,  // x, y, error
+  kErrors,  // x, y, error, joined by lines
+  kMarks,   // x, y, perhaps error: single large points
   kHeat,    // x, y, value on a regular grid, row by row
   kLevels,  // the same with level lines on top
 };
@@ -32,7 +33,8 @@ struct Panel {
   std::vector<PlotLayer> layers = {};
   bool log_x = false, log_y = false, equal_axes = false;
   std::optional<std::array<double, 2>> x_range = {}, y_range = {};
-  std::string key = "top right";  // where the names of the layers stand
+  std::string key = "top right";          // where the names of the layers stand
+  std::vector<std::string> x_names = {};  // stand at x = 0, 1, ... instead of numbers
 };
 
 struct Figure {

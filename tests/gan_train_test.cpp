@@ -1,0 +1,74 @@
+// Algorithm 2.
+#include "hastings/gan/train.h"
+#include "hastings/learn/objectives.h"
+#include "support.h"
+
+namespace hastings {
+namespace {
+
+// Appendix B.2: where the discriminator is sure, AR has no gradient left and ARLB has all of it.
+TEST(Objectives, ArVanishesUnderAConfidentDiscriminatorAndArlbDoesNot) {
+  const Tensor real = at::full({64}, 12.0, at::kDouble), sure = at::full({64}, -12.0, at::kDouble),
+               unsure = at::full({64}, 11.5, at::kDouble);
+  EXPECT_LT(evaluate(Objective::kAr, sure, real).grad_candidate.abs().sum().item<double>(), 1e-9);
+  EXPECT_NEAR(evaluate(Objective::kArlb, sure, real).grad_candidate.abs().sum().item<double>(), 1, 1e-12);
+  EXPECT_GT(evaluate(Objective::kAr, unsure, real).grad_candidate.abs().sum().item<double>(), 0.5);
+}
+
+std::string tiny_pair() { return preset_pair("dcgan", {1, 8, 8}, 4, 6); }
+
+Tensor blobs(int64_t n, uint64_t seed) {
+  const Tensor shift = (Stream(seed, 0, Purpose::kData).uniform({n, 1, 1, 1}) * 120).to(at::kFloat);
+  const Tensor ramp = at::linspace(0, 120, 8).view({1, 1, 1, 8}).expand({n, 1, 8, 8});
+  return (ramp + shift).to(at::kByte);
+}
+
+TEST(Train, GoesOnBitForBit) {
+  const Tensor pixels = blobs(200, 1);
+  for (const char* loss : {"dcgan", "ar", "arlb", "wgan-gp"}) {
+    GanTrainOptions options;
+    options.loss = loss;
+    options.batch = 16;
+    options.iterations = 8;
+    Pair straight = fresh_pair(tiny_pair(), 3);
+    GanTrainer a(straight, pixels, options);
+    Weights middle;
+    for (int i = 0; i < 8; ++i) {
+      if (i == 3) {
+        for (const auto& [name, value] : a.state()) middle[name] = value.detach().clone();
+      }
+      a.step();
+    }
+    Pair resumed = fresh_pair(tiny_pair(), 99);
+    GanTrainer b(resumed, pixels, options);
+    b.restore(middle, "state");
+    EXPECT_EQ(b.iteration(), 3);
+    while (b.iteration() < 8) b.step();
+    const Weights x = a.state(), y = b.state();
+    for (const auto& [name, value] : x) EXPECT_TRUE(value.equal(y.at(name))) << loss << " " << name;
+  }
+}
+
+TEST(Train, TheDiscriminatorAndTheGeneratorLearn) {
+  // The generator starts grey; real images are bright ramps. After some steps of ARLB its mean brightness has moved
+  // there.
+  const Tensor pixels = (blobs(500, 2).to(at::kInt) / 2 + 130).to(at::kByte);
+  GanTrainOptions options;
+  options.batch = 32;
+  options.iterations = 150;
+  options.learning_rate = 2e-3;
+  Pair pair = fresh_pair(tiny_pair(), 5);
+  const double wanted = to_network_range(pixels).mean().item<double>();
+  auto level = [&] {
+    const at::NoGradGuard no_grad;
+    Stream stream(1, 0, Purpose::kOutput);
+    return pair.generate(pair.latent.draw(stream, 200)).mean().item<double>();
+  };
+  const double before = std::abs(level() - wanted);
+  GanTrainer trainer(pair, pixels, options);
+  while (trainer.iteration() < trainer.iterations()) trainer.step();
+  EXPECT_LT(std::abs(level() - wanted), before / 2);
+}
+
+}  // namespace
+}  // namespace hastings

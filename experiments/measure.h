@@ -1,9 +1,24 @@
-// What both tables measure: the paper's effective sample size against the best known moments.
+// What both tables measure, and where: the paper's eleven rows, and its effective sample size against the best known
+// moments.
 #pragma once
+
+#include <map>
+#include <string>
+#include <vector>
 
 #include "hastings/target/target.h"
 
 namespace hastings::reproduce {
+
+// A row of the paper's Table 1.
+struct Row {
+  std::string name, target;
+  int64_t draws;
+  std::map<std::string, double> published;  // ESS by method; what the paper leaves open is not there
+  bool posterior() const { return target.rfind("logistic:", 0) == 0; }
+};
+// `data`: the folder with uci/german.data-numeric, uci/heart.dat and uci/australian.dat.
+std::vector<Row> paper_rows(const std::string& data);
 
 // Mean and standard deviation of the statistics: exact, or those of tests/reference/posterior_truth.json (a long run of
 // another sampler, read when the program is built) for the posteriors german, heart and australian.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
@@ -22,37 +23,6 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kChains = 64;
-
-// Published ESS; a negative number: not published.
-struct Row {
-  std::string name, target;
-  int64_t draws;
-  double anice, l2hmc, ar, arlb, vi;
-  bool posterior() const { return target.rfind("logistic:", 0) == 0; }
-};
-
-std::vector<Row> rows(const std::string& data) {
-  const std::string uci = "logistic:" + data + "/uci/";
-  return {{"ring", "ring", 1000, 1000, -1, 863, 811, 717},
-          {"mog2", "mog2", 1000, 355, -1, 732, 746, 297},
-          {"mog6", "mog6", 1000, 320, -1, 510, 401, 12},
-          {"ring5", "ring5", 1000, 156, -1, 336, 249, 170},
-          {"german", uci + "german.data-numeric", 5000, 926, -1, 5000, 4105, 3535},
-          {"heart", uci + "heart.dat", 5000, 1251, -1, 5000, 4362, 4110},
-          {"australian", uci + "australian.dat", 5000, 1015, -1, 5000, 4234, 4058},
-          {"icg", "icg", 1000, -1, 783, 1000, 891, 900},
-          {"rough_well", "rough_well", 1000, -1, 625, 1000, 1000, 1000},
-          {"scg", "scg", 1000, -1, 497, 1000, 1000, 1000},
-          {"mog", "mog", 1000, -1, 32, 885, 868, 727}};
-}
-
-double published(const Row& row, const std::string& method) {
-  if (method == "a-nice-mc") return row.anice;
-  if (method == "l2hmc") return row.l2hmc;
-  if (method == "ar") return row.ar;
-  if (method == "arlb") return row.arlb;
-  return method == "vi" ? row.vi : -1;
-}
 
 double worst_mode_error(const Target& target, const Tensor& draws) {
   const auto regions = target.regions();
@@ -184,13 +154,13 @@ struct Entry {
   bool wrong = false;  // somewhere without the target's spread or mode weights
 };
 
-std::string ess_text(const Entry& entry, double known, int seeds) {
+std::string ess_text(const Entry& entry, std::optional<double> known, int seeds) {
   if (entry.ess.empty()) return "";
   const MeanError e = mean_error(entry.ess);
   const auto n = static_cast<int>(entry.ess.size());
   std::string text = fmt::format("{:.0f}{}", e.mean, entry.wrong ? "†" : "");
   if (n > 1) text += fmt::format(" ± {:.0f}", e.error);
-  if (known >= 0) text += fmt::format(" ({:.0f})", known);
+  if (known) text += fmt::format(" ({:.0f})", *known);
   if (n < seeds) text += fmt::format(" [{} seed{}]", n, n > 1 ? "s" : "");
   return text;
 }
@@ -198,7 +168,7 @@ std::string ess_text(const Entry& entry, double known, int seeds) {
 std::string settings_text(bool quick) {
   const HmcOptions hmc;
   const L2hmcOptions l2hmc = l2hmc_settings(2, true, 0, quick), l2hmc_high = l2hmc_settings(50, false, 0, quick);
-  const Row plain{"", "", 0, 0, 0, 0, 0, 0}, posterior{"", "logistic:", 0, 0, 0, 0, 0, 0};
+  const Row plain{"", "", 0, {}}, posterior{"", "logistic:", 0, {}};
   const AniceOptions anice = anice_settings(plain, 0, quick), anice_high = anice_settings(posterior, 0, quick);
   const FitOptions flow = flow_settings(plain, "ar", 0, quick), flow_high = flow_settings(posterior, "ar", 0, quick);
   return fmt::format(
@@ -226,7 +196,7 @@ void table1(Context& context) {
   std::map<std::string, std::unique_ptr<Target>> targets;
   std::vector<std::vector<std::string>> axes(2);
   for (const auto& [method, title] : methods) axes[1].push_back(method);
-  for (const auto& row : rows(context.options().data)) {
+  for (const auto& row : paper_rows(context.options().data)) {
     axes[0].push_back(row.name);
     try {
       targets[row.name] = find_target(row.target);
@@ -244,7 +214,7 @@ void table1(Context& context) {
     for (const auto& row : all) {
       for (const auto& method : chosen[1]) {
         // The rivals on the targets of their own papers, as in the paper's table.
-        if ((method == "a-nice-mc" || method == "l2hmc") && published(row, method) < 0) continue;
+        if ((method == "a-nice-mc" || method == "l2hmc") && !row.published.contains(method)) continue;
         if (std::find(chosen[0].begin(), chosen[0].end(), row.name) == chosen[0].end()) continue;
         if (context.has(key(row, method, seed))) continue;
         jobs.push_back(
@@ -273,8 +243,9 @@ void table1(Context& context) {
     ess_table += fmt::format("| {} ({}) |", row.name, row.draws);
     speed_table += fmt::format("| {} |", row.name);
     for (const auto& [method, title] : methods) {
-      const double known = published(row, method), draws = static_cast<double>(row.draws),
-                   at_x = static_cast<double>(r);
+      const auto found = row.published.find(method);
+      const auto known = found == row.published.end() ? std::nullopt : std::optional(found->second);
+      const double draws = static_cast<double>(row.draws), at_x = static_cast<double>(r);
       Entry entry;
       for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
         if (!context.has(key(row, method, seed))) continue;
@@ -284,7 +255,7 @@ void table1(Context& context) {
         entry.speed.push_back(cell["ess_per_second"]);
         entry.wrong |= modes > kModes || !(spread < kSpread);
         csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f},{:.4f}\n", row.name, method, seed,
-                           entry.ess.back(), known < 0 ? "" : fmt::format("{:.0f}", known), entry.speed.back(),
+                           entry.ess.back(), known ? fmt::format("{:.0f}", *known) : "", entry.speed.back(),
                            cell["acceptance"].get<double>(), cell["learn_seconds"].get<double>(),
                            cell["sample_seconds"].get<double>(), modes, spread);
       }
@@ -298,9 +269,9 @@ void table1(Context& context) {
         mine[1].push_back(e.mean / draws);
         mine[2].push_back(std::isfinite(e.error) ? e.error / draws : 0);
       }
-      if (known >= 0) {
+      if (known) {
         published_ones[0].push_back(at_x + 0.1);
-        published_ones[1].push_back(known / draws);
+        published_ones[1].push_back(*known / draws);
       }
     }
     ess_table += "\n";

@@ -158,6 +158,31 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
   EXPECT_FALSE(samples[0].warnings.empty());
 }
 
+// A chain that may choose its thinning repeats itself in about one output of twenty.
+TEST(Choose, ThinsAChainByItsAutocorrelation) {
+  const Pair pair = zero_pair(1);
+  const at::NoGradGuard no_grad;
+  pair.generator->parameters()[0].fill_(0.3);
+  auto d = pair.discriminator->parameters();
+  d[0].narrow(0, 0, 1).fill_(0.25);
+  d[2][0][0] = 0.4 / 0.09;  // reals are more than one sd off: acceptance is low
+  const Tensor level = Stream(4, 0, Purpose::kExact).normal({6000}) * 0.3 + 0.4;
+  const Tensor real = to_bytes(level.clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 1, 1}).expand({6000, 1, 2, 2}));
+  Observer silent;
+  CalibrateOptions options;
+  options.method = "platt";
+  options.protocol = "chain";
+  options.per_output = 2;
+  const ChosenCalibration close = choose_calibration(pair, real, options, silent);
+  EXPECT_LT(close.expected.unique, 0.8);
+  options.per_output = 0;
+  const ChosenCalibration thinned = choose_calibration(pair, real, options, silent);
+  EXPECT_GT(thinned.per_output, 5);
+  EXPECT_LT(thinned.per_output, 100);
+  EXPECT_GT(thinned.expected.unique, 0.93);
+  EXPECT_LT(thinned.expected.unique, 0.995);  // and not far more than it needs
+}
+
 // What counts is nearness in the features that are asked for: where the filter does harm to them, there is none.
 TEST(Choose, JudgesInTheFeaturesThatAreAskedFor) {
   // Two unrelated blocks of pixels. The generator is wrong about the first only; the second is right as it is, and the

@@ -1,4 +1,4 @@
-// `hastings gan ...` and `hastings data ...`: their options, and one function a command.
+// The options of `hastings gan ...` and `hastings data ...`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@ class GanCommands {
   explicit GanCommands(CLI::App& app);
   ~GanCommands();
   // The exit code, if one of the commands was given.
-  std::optional<int> run() const;
+  std::optional<int> run();
 
   struct Options;
 

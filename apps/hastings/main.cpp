@@ -217,7 +217,7 @@ int run(int argc, char** argv) {
       ->envname("HASTINGS_TEST_DATA");
   reproduce->add_flag("-q,--quiet", options.common.quiet, "No progress");
 
-  const hastings::app::GanCommands gan(app);
+  hastings::app::GanCommands gan(app);
 
   try {
     app.parse(argc, argv);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kDirections = 64;                              // principal directions distances are taken in
 constexpr int kParts = 4;                                        // of the judging proposals, for errors
+constexpr int64_t kMostThinning = 100;                           // proposals an output, where the chain may choose
 constexpr double kEnoughUnique = 0.5, kEnoughAcceptance = 0.02;  // below, a chain does not move
 constexpr double kGoodUnique = 0.85, kGoodAcceptance = 0.2;      // above, it does not stick by bad luck either
 
@@ -190,12 +191,15 @@ void CalibrateOptions::validate() const {
   if (!protocols.contains(protocol))
     throw ConfigError(fmt::format("protocol '{}': must be auto, chain, restarts, generated or plain", protocol));
   if (!(penalty > 0)) throw ConfigError(fmt::format("penalty {}: must be positive", penalty));
-  if (per_output < 1) throw ConfigError(fmt::format("proposals per output {}: must be positive", per_output));
+  if (per_output < 0) throw ConfigError(fmt::format("proposals per output {}: must not be negative", per_output));
 }
 
-ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& o,
+ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& given,
                                      Observer& observer) {
-  o.validate();
+  given.validate();
+  CalibrateOptions o = given;
+  const bool thinned = o.per_output == 0;
+  if (thinned) o.per_output = ChosenCalibration{}.per_output;
   const int64_t n = real.size(0), fitting = n / 2;
   if (fitting < 50) throw DataError(fmt::format("{} images are too few to calibrate with (100 at least)", n));
   auto check_stop = [&] {
@@ -310,6 +314,10 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   if (o.method == "auto" && o.protocol == "auto" &&
       (!best.trial.sound() || best.trial.distance > out.plain.distance - error))
     out.protocol = "plain";
+  if (thinned && out.protocol == "chain") {
+    o.per_output = out.per_output = std::min(out.advised_per_output, kMostThinning);
+    out.expected = try_protocol("chain", settings[best.setting], weights[best.setting], judged, real_moments, o);
+  }
   explain(out, o);
   return out;
 }

@@ -16,7 +16,7 @@ struct CalibrateOptions {
   std::string method = "auto";    // or one of Calibration's
   double penalty = 0.01;          // of head and refit; auto tries several
   std::string protocol = "auto";  // or chain, restarts, generated
-  int64_t per_output = 10;
+  int64_t per_output = 10;        // 0: as many as the chosen chain's autocorrelation asks for
   uint64_t seed = 1;
   int threads = 0;
   // Where distances are judged: features of uint8 images, and their name; empty: the discriminator's own.

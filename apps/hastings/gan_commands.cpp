@@ -1,0 +1,351 @@
+#include "gan_commands.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "hastings/core/error.h"
+#include "hastings/core/files.h"
+#include "hastings/data/fetch.h"
+#include "hastings/io/npz.h"
+#include "hastings/report/figure.h"
+#include "progress.h"
+
+namespace hastings::app {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+void tell_splits(const SplitImages& images, bool quiet) {
+  if (quiet) return;
+  const auto& s = images.splits;
+  fmt::print(stderr, "{}: {} images of {}x{}x{}; {} to train, {} to calibrate, {} for scores.\n", images.data.spec,
+             images.images.pixels.size(0), images.images.pixels.size(1), images.images.pixels.size(2),
+             images.images.pixels.size(3), s.train.size(), s.calibrate.size(), s.reference.size());
+  if (images.copies > 0)
+    fmt::print(stderr, "hastings: warning: {} held-out images have an exact copy in another part of the data.\n",
+               images.copies);
+}
+
+// A run, or a pair from elsewhere that becomes one.
+struct OpenedRun {
+  std::string folder;
+  Pair pair;
+};
+
+OpenedRun open_run(const std::string& given, const std::string& weights_folder, const std::string& output) {
+  if (fs::is_directory(given)) {
+    if (!is_gan_run(given)) throw ConfigError(fmt::format("{}: is not a GAN's run (no pair.json)", given));
+    if (!output.empty()) throw ConfigError("--output: a run is calibrated where it is");
+    return {given, load_pair((fs::path(given) / "pair.json").string())};
+  }
+  if (!fs::exists(given))
+    throw ConfigError(fmt::format("{}: is neither a run's folder nor a file that describes a pair", given));
+  OpenedRun out{output.empty() ? "runs/" + fs::path(given).stem().string() : output, load_pair(given, weights_folder)};
+  import_pair(out.folder, out.pair, weights_folder.empty() ? fs::path(given).parent_path().string() : weights_folder);
+  return out;
+}
+
+void check_image_shape(const SplitImages& images, const Pair& pair) {
+  const auto& p = images.images.pixels;
+  if (p.sizes().slice(1) != at::IntArrayRef(pair.image))
+    throw ConfigError(fmt::format("{}: images of {}x{}x{}, the networks are for {}x{}x{} (--size, --crop, --channels)",
+                                  images.data.spec, p.size(1), p.size(2), p.size(3), pair.image[0], pair.image[1],
+                                  pair.image[2]));
+}
+
+void reliability_figure(const std::string& stem, const ChosenCalibration& c) {
+  auto layer = [](const CalibrationQuality& q, const char* title, int color) {
+    PlotLayer l;
+    l.draw = Draw::kErrors;
+    l.title = title;
+    l.columns = {q.curve_predicted, q.curve_observed, q.curve_error};
+    l.color = color;
+    return l;
+  };
+  Panel panel;
+  panel.title = "Held-out reliability";
+  panel.x_label = "predicted probability of being real";
+  panel.y_label = "share of real images";
+  panel.x_range = panel.y_range = std::array<double, 2>{0, 1};
+  panel.key = "top left";
+  PlotLayer diagonal;
+  diagonal.columns = {{0, 1}, {0, 1}};
+  diagonal.color = -1;
+  diagonal.dashed = true;
+  panel.layers = {diagonal, layer(c.raw_quality, "raw logits", 1), layer(c.quality, "calibrated", 0)};
+  Figure figure;
+  figure.panels = {panel};
+  write_figure(stem, figure);
+}
+
+void print_calibration(const ChosenCalibration& c) {
+  fmt::print("{:28} {:>9} {:>9}\n", "held-out diagnosis", "raw", "chosen");
+  auto row = [&](const char* name, double raw, double chosen) {
+    fmt::print("{:28} {:>9.4g} {:>9.4g}\n", name, raw, chosen);
+  };
+  const auto &r = c.raw_quality, &q = c.quality;
+  row("log-loss (constant 0.693)", r.log_loss, q.log_loss);
+  row("slope (right: 1)", r.slope, q.slope);
+  row("Z statistic (right: 0 +- 1)", r.z, q.z);
+  row("E generated d/(1-d) (1)", r.odds_fake, q.odds_fake);
+  row("E real (1-d)/d (1)", r.odds_real, q.odds_real);
+  row("AUC", r.auc, q.auc);
+  row("accuracy", r.accuracy, q.accuracy);
+  row("weight ESS share", r.weight_ess, q.weight_ess);
+  fmt::print("\n{:32} {:>9} {:>11} {:>9} {:>12}\n", "tried", "log-loss", "acceptance", "different", "distance");
+  auto line = [](const Trial& t, const std::string& name) {
+    fmt::print("{:32} {:>9.3f} {:>11.3f} {:>8.0f} % {:>8.2f} +- {:.2f}\n", name, t.log_loss, t.acceptance,
+               100 * t.unique, t.distance, t.distance_error);
+  };
+  for (size_t i = 0; i < c.trials.size() && i < 6; ++i) line(c.trials[i], c.trials[i].name());
+  line(c.raw, "raw logits, chain");
+  fmt::print("{:32} {:>9} {:>11} {:>9}   {:>8.2f} +- {:.2f}\n\n", "plain generator", "", "", "", c.plain.distance,
+             c.plain.distance_error);
+  for (const auto& reason : c.reasons) fmt::print("{}\n", reason);
+}
+
+void append_pictures(std::FILE* file, const std::string& path, const Tensor& images) {
+  const Tensor rows = images.permute({0, 2, 3, 1}).contiguous();
+  if (std::fwrite(rows.data_ptr(), 1, static_cast<size_t>(rows.numel()), file) != static_cast<size_t>(rows.numel()))
+    throw DataError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+int fetch_command(const GanOptions& o) {
+  if (o.data_set == "list") {
+    for (const auto& s : fetchable()) fmt::print("{:10} {}\n", s.name, s.what);
+    return 0;
+  }
+  const std::string folder = o.to.empty() ? "data/" + o.data_set : o.to;
+  const std::string spec = fetch_data(o.data_set, folder, o.from, [&](const std::string& line) {
+    if (!o.quiet) fmt::print(stderr, "{}\n", line);
+  });
+  if (o.json) {
+    fmt::print("{}\n", json{{"data", spec}}.dump());
+  } else {
+    fmt::print("Ready: --data {}\n", spec);
+  }
+  return 0;
+}
+
+int train_command(const GanOptions& o) {
+  SplitImages images;
+  std::string folder = o.folder;
+  GanTrainRequest request = o.request;
+  if (o.resume) {
+    if (folder.empty()) folder = o.data.spec;
+    request = stored_gan_request(folder);
+    request.checkpoint_seconds = o.request.checkpoint_seconds;
+    if (o.new_end) {
+      request.train.epochs = o.request.train.epochs;
+      request.train.iterations = o.request.train.iterations;
+    }
+    images = load_splits(folder);
+  } else {
+    if (folder.empty()) {
+      const std::string name = o.data.spec.substr(0, o.data.spec.find(':'));
+      folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), request.train.loss);
+    }
+    if (fs::exists(folder) && !fs::is_empty(folder)) {
+      if (!o.overwrite)
+        throw ConfigError(fmt::format("{}: is there already; use --resume, --overwrite, or another --output", folder));
+      if (!is_gan_run(folder) && !fs::exists(fs::path(folder) / "splits.json"))
+        throw ConfigError(fmt::format("{}: is not a GAN's run; it is not overwritten", folder));
+      fs::remove_all(folder);
+    }
+    images = load_split_images(o.data);
+  }
+  tell_splits(images, o.quiet);
+  Progress progress(o.quiet);
+  const GanTrained done = train_gan(folder, images, request, o.resume, progress);
+  progress.done();
+  if (o.json) {
+    fmt::print("{}\n", json{{"run", folder},
+                            {"iterations", done.iterations},
+                            {"seconds", done.seconds},
+                            {"acceptance", done.acceptance},
+                            {"interrupted", done.interrupted}}
+                           .dump(2));
+  } else {
+    fmt::print(
+        "{} at iteration {} after {:.0f} s (loss {}).\nRun folder: {}; samples/ shows how it went, `hastings gan "
+        "calibrate {}` is next.\n",
+        done.interrupted ? "Stopped" : "Trained", done.iterations, done.seconds, request.train.loss, folder, folder);
+    if (done.interrupted) fmt::print("`hastings gan train {} --resume` goes on.\n", folder);
+  }
+  return done.interrupted ? 130 : 0;
+}
+
+int calibrate_command(const GanOptions& o) {
+  o.calibration.validate();
+  OpenedRun run = open_run(o.pair, o.weights_folder, o.folder);
+  SplitImages images;
+  if (fs::exists(fs::path(run.folder) / "splits.json")) {
+    images = load_splits(run.folder, o.data_given && fs::is_directory(o.pair) ? o.data.spec : "");
+  } else {
+    if (!o.data_given)
+      throw ConfigError("--data: name the images the networks were trained to make (mnist:FOLDER, folder:FOLDER ...)");
+    GanData data = o.data;
+    data.splits.train = false;
+    images = load_split_images(data);
+    save_splits(run.folder, images);
+  }
+  tell_splits(images, o.quiet);
+  check_image_shape(images, run.pair);
+  CalibrateOptions calibration = o.calibration;
+  calibration.threads = o.threads;
+  std::optional<FeatureNetwork> judge;
+  if (!o.features.empty()) {
+    judge.emplace(o.features, o.feature_weights);
+    calibration.features = [&](const Tensor& pixels) { return (*judge)(pixels, o.threads); };
+    calibration.space = judge->name();
+  }
+  Progress progress(o.quiet);
+  const ChosenCalibration c = choose_calibration(run.pair, images.part(images.splits.calibrate), calibration, progress);
+  progress.done();
+  save_calibration(run.folder, c);
+  std::string figure = (fs::path(run.folder) / "reliability").string();
+  try {
+    reliability_figure(figure, c);
+    figure += ".png";
+  } catch (const ConfigError&) {
+    figure.clear();  // no gnuplot
+  }
+  for (const auto& w : c.warnings) progress.on_warning(w);
+  if (o.json) {  // what was stored, without its long lists
+    json stored = json::parse(read_file((fs::path(run.folder) / "calibration.json").string()));
+    for (const char* key : {"knots", "values", "trials"}) stored.erase(key);
+    stored["run"] = run.folder;
+    fmt::print("{}\n", stored.dump(2));
+  } else {
+    print_calibration(c);
+    fmt::print("Run folder: {}; `hastings gan sample {}` is next.\n", run.folder, run.folder);
+  }
+  return 0;
+}
+
+// Appends raw bytes, NHWC.
+int sample_command(const GanOptions& o) {
+  const OpenedRun run = open_run(o.pair, "", "");
+  const ChosenCalibration chosen = load_calibration(run.folder);
+  FilterOptions f = o.filter;
+  if (!o.protocol_given) f.protocol = chosen.protocol;
+  if (!o.per_output_given) f.per_output = chosen.per_output;
+  f.validate();
+  const std::string folder =
+      o.folder.empty() ? (fs::path(run.folder) / fmt::format("outputs-{}", f.seed)).string() : o.folder;
+  const std::string scratch = folder + ".writing";
+  fs::remove_all(scratch);
+  make_directory(scratch);
+  Progress progress(o.quiet);
+  const Proposals proposals(run.pair, f.seed, o.threads);
+  const GanSamples got = filter_proposals(proposals, chosen, {f}, progress).front();
+  progress.done();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string raw = scratch + "/pixels.raw";
+  const auto n = static_cast<int64_t>(got.filtered.chosen.size());
+  {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(raw.c_str(), "wb"), std::fclose);
+    if (!file) throw DataError(fmt::format("{}: cannot be written: {}", raw, std::strerror(errno)));
+    if (o.pictures) make_directory(scratch + "/images");
+    constexpr int64_t kChunk = 5000;
+    for (int64_t from = 0; from < n; from += kChunk) {
+      if (progress.should_stop()) throw Interrupted("interrupted while rendering");
+      const auto first = got.filtered.chosen.begin() + from,
+                 last = got.filtered.chosen.begin() + std::min(from + kChunk, n);
+      const Tensor images = proposals.render({first, last});
+      append_pictures(file.get(), raw, images);
+      if (from == 0) write_png(scratch + "/grid.png", image_grid(images.narrow(0, 0, std::min<int64_t>(n, 100)), 10));
+      for (int64_t i = 0; o.pictures && i < images.size(0); ++i)
+        write_png(fmt::format("{}/images/{:07}.png", scratch, from + i), images[i]);
+    }
+    if (std::fflush(file.get()) != 0)
+      throw DataError(fmt::format("{}: cannot be written: {}", raw, std::strerror(errno)));
+  }
+  write_npz(scratch + "/samples.npz",
+            {{"arr_0", {n, run.pair.image[1], run.pair.image[2], run.pair.image[0]}, {raw}, "|u1"}});
+  fs::remove(raw);
+  const double render = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const Filtered& r = got.filtered;
+  const json facts = {{"run", run.folder},
+                      {"output", folder},
+                      {"protocol", f.protocol},
+                      {"calibration", f.protocol == "plain" ? "" : chosen.calibration.method},
+                      {"outputs", n},
+                      {"per_output", f.per_output},
+                      {"proposals", f.protocol == "plain" ? n : r.proposals},
+                      {"acceptance", f.protocol == "plain" ? json() : json(r.acceptance)},
+                      {"unique", r.unique},
+                      {"longest_run", r.longest_run},
+                      {"stuck_starts", r.stuck},
+                      {"non_finite", r.non_finite},
+                      {"seed", f.seed},
+                      {"score_seconds", got.network_seconds},
+                      {"filter_seconds", got.other_seconds},
+                      {"render_seconds", render},
+                      {"warnings", got.warnings}};
+  write_file(scratch + "/sampling.json", facts.dump(2) + "\n");
+  fs::remove_all(folder);
+  fs::rename(scratch, folder);
+  for (const auto& w : got.warnings) progress.on_warning(w);
+  if (o.json) {
+    fmt::print("{}\n", facts.dump(2));
+  } else {
+    fmt::print("{} outputs by {}: {} proposals, ", n, f.protocol, facts["proposals"].get<int64_t>());
+    if (f.protocol != "plain")
+      fmt::print("acceptance {:.3f}, {:.1f} % different, longest run {}, ", r.acceptance, 100 * r.unique,
+                 r.longest_run);
+    fmt::print("{:.1f} s in the networks, {:.2f} s in the filter, {:.1f} s rendering.\n", got.network_seconds,
+               got.other_seconds, render);
+    fmt::print("{}: samples.npz (arr_0, uint8, NHWC), grid.png{}, sampling.json.\n", folder,
+               o.pictures ? ", images/" : "");
+  }
+  return 0;
+}
+
+int compare_command(const GanOptions& o) {
+  const OpenedRun run = open_run(o.pair, "", "");
+  const ChosenCalibration chosen = load_calibration(run.folder);
+  CompareOptions c = o.comparison;
+  if (!o.per_output_given) c.per_output = chosen.per_output;
+  c.threads = o.threads;
+  const FeatureNetwork features(o.features, o.feature_weights);
+  const SplitImages images = load_splits(run.folder, o.data.spec);
+  Progress progress(o.quiet);
+  const std::string folder = (fs::path(run.folder) / "compare").string();
+  const Comparison got = compare_gan(folder, run.pair, chosen, images, features, c, progress);
+  progress.done();
+  for (const auto& w : got.warnings) progress.on_warning(w);
+  const std::string table = comparison_markdown(got, c);
+  write_file(folder + "/table.md", table);
+  if (o.json) {
+    json rows = json::array();
+    for (const auto& r : got.rows)
+      rows.push_back({{"protocol", r.protocol},
+                      {"mean", r.mean},
+                      {"error", r.error},
+                      {"difference", r.difference},
+                      {"difference_error", r.difference_error},
+                      {"low", r.low},
+                      {"high", r.high},
+                      {"acceptance", r.acceptance},
+                      {"unique", r.unique},
+                      {"seconds", r.seconds}});
+    fmt::print("{}\n", json{{"features", got.features}, {"real", got.real}, {"rows", rows}}.dump(2));
+  } else {
+    fmt::print("{}", table);
+  }
+  return 0;
+}
+
+}  // namespace hastings::app

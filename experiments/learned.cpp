@@ -177,15 +177,14 @@ void correlation(Context& context) {
   const auto names = context.chosen({kTargets})[0];
   std::vector<Job> jobs;
   for (const auto& name : names) {
-    if (context.has(name)) continue;
-    jobs.push_back({name, [&context, name](const Share& share) {
-                      context.cell(name, [&] { return learning_history(context, name, share); });
-                    }});
+    if (context.find(name)) continue;
+    jobs.push_back(
+        {name, [&context, name](const Share& share) { context.keep(name, learning_history(context, name, share)); }});
   }
   context.run(jobs);
   for (size_t t = 0; t < kTargets.size(); ++t) {
     if (std::find(names.begin(), names.end(), kTargets[t]) == names.end()) continue;
-    const json cell = context.cell(kTargets[t], [] { return json(); });
+    const json cell = *context.find(kTargets[t]);
     std::vector<double> step, loss, kl, log_ar, ar;
     for (const auto& row : cell["rows"]) {
       step.push_back(row[0]);
@@ -275,7 +274,7 @@ void random_walk(Context& context) {
     const auto proposal = load_fit(run_of(context, "mog6", objective), 2).proposal;
     for (const bool walk : {false, true}) {
       const std::string name = title + (walk ? "+RW" : "");
-      const json cell = context.cell(name, [&] {
+      auto errors = [&] {
         std::vector<double> sum(counts.size(), 0.0), seen(counts.size(), 0.0);
         const Tensor chains = walk ? walked_chains(context, *target, *proposal, runs, length)
                                    : independent_chains(context, *target, *proposal, runs, length);
@@ -307,7 +306,9 @@ void random_walk(Context& context) {
           }
         }
         return json{{"sum", sum}, {"seen", seen}};
-      });
+      };
+      if (!context.find(name)) context.keep(name, errors());
+      const json cell = *context.find(name);
       std::vector<double> n, error;
       for (size_t c = 0; c < counts.size(); ++c) {
         const double seen = cell["seen"][c];

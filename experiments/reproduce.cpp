@@ -87,23 +87,15 @@ void Context::tell(const std::string& line) {
   tell_(line);
 }
 
-json Context::cell(const std::string& key, const std::function<json()>& compute) {
-  const std::string file = fmt::format("{}/cells/{}.json", folder_, key);
-  if (std::filesystem::exists(file)) {
-    try {
-      return json::parse(read_file(file));
-    } catch (const json::exception&) {
-      tell(fmt::format("{}: damaged, computed anew", file));
-    }
-  }
-  const json result = compute();
-  write_file(file, result.dump(1) + "\n");
-  return result;
+std::optional<json> Context::find(const std::string& key) const {
+  const std::string file = cell_file(key);
+  if (!std::filesystem::exists(file)) return {};
+  json cell = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  if (cell.is_discarded()) return {};
+  return cell;
 }
 
-bool Context::has(const std::string& key) const {
-  return std::filesystem::exists(fmt::format("{}/cells/{}.json", folder_, key));
-}
+void Context::keep(const std::string& key, const json& cell) { write_file(cell_file(key), cell.dump(1) + "\n"); }
 
 void Context::write(const std::string& name, const std::string& text) {
   write_file(path(name), text);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,11 @@ class Context {
   std::vector<std::vector<std::string>> chosen(const std::vector<std::vector<std::string>>& axes) const;
   // Runs the jobs, as many at a time as there are cores, one core each; a single job has them all.
   void run(const std::vector<Job>& jobs);
-  // A finished cell is read back; another is computed and then kept. A kill loses at most the cell under way.
-  nlohmann::json cell(const std::string& key, const std::function<nlohmann::json()>& compute);
-  bool has(const std::string& key) const;
+  // Finished cells: a kill loses at most the one under way. A damaged file is as good as none.
+  std::optional<nlohmann::json> find(const std::string& key) const;
+  void keep(const std::string& key, const nlohmann::json& cell);
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string cell_file(const std::string& key) const { return path("cells/" + key + ".json"); }
   void write(const std::string& name, const std::string& text);  // and tells where
   void figure(const std::string& name, const Figure& figure);
   void tell(const std::string& line);

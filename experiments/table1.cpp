@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "hastings/baseline/learned_kernels.h"
@@ -148,21 +149,111 @@ json run_kernel(const Row& row, const Target& target, const std::string& method,
                 since(sampling));
 }
 
-// What was computed for one method on one target.
+const std::vector<std::pair<std::string, std::string>> kMethods = {
+    {"hmc", "HMC"}, {"a-nice-mc", "A-NICE-MC"}, {"l2hmc", "L2HMC"}, {"ar", "AR"}, {"arlb", "ARLB"}, {"vi", "VI"}};
+
+std::string key_of(const Row& row, const std::string& method, uint64_t seed) {
+  return fmt::format("{}-{}-{}", row.name, method, seed);
+}
+
+// Computes what `--only` asks for and is not there yet; a seed of everything comes before the next.
+void compute(Context& context, const std::vector<Row>& rows) {
+  const Options& o = context.options();
+  std::vector<std::string> row_names, method_names;
+  for (const auto& row : rows) row_names.push_back(row.name);
+  for (const auto& [method, title] : kMethods) method_names.push_back(method);
+  const auto chosen = context.chosen({row_names, method_names});
+  std::map<std::string, std::shared_ptr<const Target>> targets;
+  for (const auto& row : rows) {
+    if (std::find(chosen[0].begin(), chosen[0].end(), row.name) == chosen[0].end()) continue;
+    try {
+      targets[row.name] = find_target(row.target);
+    } catch (const DataError& error) {
+      context.tell(fmt::format("{}: skipped: {}", row.name, error.what()));
+    }
+  }
+  std::vector<Job> jobs;
+  for (uint64_t seed = o.first_seed; seed < o.first_seed + static_cast<uint64_t>(o.seeds); ++seed) {
+    for (const auto& row : rows) {
+      if (!targets.contains(row.name)) continue;
+      for (const auto& method : chosen[1]) {
+        // The rivals on the targets of their own papers, as in the paper's table.
+        if ((method == "a-nice-mc" || method == "l2hmc") && !row.published.contains(method)) continue;
+        const std::string key = key_of(row, method, seed);
+        if (context.find(key)) continue;
+        const bool flow = method == "ar" || method == "arlb" || method == "vi";
+        jobs.push_back({fmt::format("{} by {}, seed {}", row.name, method, seed),
+                        [&context, row, method, seed, key, flow, target = targets.at(row.name)](const Share& share) {
+                          context.keep(key, (flow ? run_flow : run_kernel)(row, *target, method, seed,
+                                                                           context.options().quick, share));
+                        }});
+      }
+    }
+  }
+  context.run(jobs);
+}
+
+// What there is of one method on one target.
 struct Entry {
   std::vector<double> ess, speed;
+  std::optional<double> published;
   bool wrong = false;  // somewhere without the target's spread or mode weights
 };
+using Table = std::map<std::pair<std::string, std::string>, Entry>;  // by row and method
 
-std::string ess_text(const Entry& entry, std::optional<double> known, int seeds) {
+// All finished cells, also those of earlier runs; `csv` becomes one line for each.
+Table collect(const Context& context, const std::vector<Row>& rows, std::string& csv) {
+  csv =
+      "target,method,seed,ess,published,ess_per_second,acceptance,learn_seconds,sample_seconds,mode_error,spread_"
+      "error\n";
+  const Options& o = context.options();
+  Table table;
+  for (const auto& row : rows) {
+    for (const auto& [method, title] : kMethods) {
+      Entry& entry = table[{row.name, method}];
+      if (const auto known = row.published.find(method); known != row.published.end()) entry.published = known->second;
+      for (uint64_t seed = o.first_seed; seed < o.first_seed + static_cast<uint64_t>(o.seeds); ++seed) {
+        const auto cell = context.find(key_of(row, method, seed));
+        if (!cell) continue;
+        auto number = [&](const char* name) { return cell->value(name, 0.0); };
+        entry.ess.push_back(number("ess"));
+        entry.speed.push_back(number("ess_per_second"));
+        entry.wrong |= number("mode_error") > kModes || !(number("spread_error") < kSpread);
+        csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f},{:.4f}\n", row.name, method, seed,
+                           number("ess"), entry.published ? fmt::format("{:.0f}", *entry.published) : "",
+                           number("ess_per_second"), number("acceptance"), number("learn_seconds"),
+                           number("sample_seconds"), number("mode_error"), number("spread_error"));
+      }
+    }
+  }
+  return table;
+}
+
+std::string ess_text(const Entry& entry, int seeds) {
   if (entry.ess.empty()) return "";
   const MeanError e = mean_error(entry.ess);
   const auto n = static_cast<int>(entry.ess.size());
   std::string text = fmt::format("{:.0f}{}", e.mean, entry.wrong ? "†" : "");
   if (n > 1) text += fmt::format(" ± {:.0f}", e.error);
-  if (known) text += fmt::format(" ({:.0f})", *known);
+  if (entry.published) text += fmt::format(" ({:.0f})", *entry.published);
   if (n < seeds) text += fmt::format(" [{} seed{}]", n, n > 1 ? "s" : "");
   return text;
+}
+
+template <class Text>
+std::string markdown(const std::string& corner, const std::vector<Row>& rows, const Table& table, Text&& text) {
+  std::string out = fmt::format("| {} |", corner), rule = "|---|";
+  for (const auto& [method, title] : kMethods) {
+    out += fmt::format(" {} |", title);
+    rule += "---|";
+  }
+  out += "\n" + rule + "\n";
+  for (const auto& row : rows) {
+    out += fmt::format("| {} ({}) |", row.name, row.draws);
+    for (const auto& [method, title] : kMethods) out += fmt::format(" {} |", text(table.at({row.name, method})));
+    out += "\n";
+  }
+  return out;
 }
 
 std::string settings_text(bool quick) {
@@ -176,129 +267,64 @@ std::string settings_text(bool quick) {
       "acceptance of {}. L2HMC: {} leapfrog steps, {} hidden units ({} from 11 dimensions on), {} steps of {} chains, "
       "Adam {}, where there are modes from temperature {}. A-NICE-MC: {} dimensions of v (posteriors {}), {} steps of "
       "{} pairs, {} critic steps each, Adam {}. "
-      "AR, "
-      "ARLB, VI: the paper's RealNVP, at most {} steps (posteriors {}, or an acceptance of {}).\n",
+      "AR, ARLB, VI: the paper's RealNVP, at most {} steps (posteriors {}, or an acceptance of {}).\n",
       hmc.leapfrog_steps, hmc.target_acceptance, l2hmc.leapfrog_steps, l2hmc.hidden, l2hmc_high.hidden,
       l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate, l2hmc.temperature, anice.velocity, anice_high.velocity,
       anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, flow.learn.max_iterations,
       flow_high.learn.max_iterations, flow_high.learn.target_acceptance);
 }
 
+Figure figure_of(const std::vector<Row>& rows, const Table& table) {
+  Figure figure{{}, 3, 420, 320};
+  for (const auto& [method, title] : kMethods) {
+    Panel panel{title, "", "ESS / draws"};
+    PlotLayer here{Draw::kMarks, "here, with standard error", std::vector<std::vector<double>>(3), 0},
+        published{Draw::kMarks, "published", std::vector<std::vector<double>>(2), 1};
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const Entry& entry = table.at({rows[r].name, method});
+      const auto draws = static_cast<double>(rows[r].draws), x = static_cast<double>(r);
+      panel.x_names.push_back(rows[r].name);
+      if (!entry.ess.empty()) {
+        const MeanError e = mean_error(entry.ess);
+        here.columns[0].push_back(x - 0.1);
+        here.columns[1].push_back(e.mean / draws);
+        here.columns[2].push_back(std::isfinite(e.error) ? e.error / draws : 0);
+      }
+      if (entry.published) {
+        published.columns[0].push_back(x + 0.1);
+        published.columns[1].push_back(*entry.published / draws);
+      }
+    }
+    panel.layers = {here, published};
+    panel.y_range = {{0, 1.5}};
+    figure.panels.push_back(panel);
+  }
+  return figure;
+}
+
 }  // namespace
 
 void table1(Context& context) {
-  const std::vector<std::pair<std::string, std::string>> methods = {
-      {"hmc", "HMC"}, {"a-nice-mc", "A-NICE-MC"}, {"l2hmc", "L2HMC"}, {"ar", "AR"}, {"arlb", "ARLB"}, {"vi", "VI"}};
-  const bool quick = context.options().quick;
-  const int seeds = context.options().seeds;
-  const uint64_t first = context.options().first_seed;
-  std::vector<Row> all;
-  std::map<std::string, std::unique_ptr<Target>> targets;
-  std::vector<std::vector<std::string>> axes(2);
-  for (const auto& [method, title] : methods) axes[1].push_back(method);
-  for (const auto& row : paper_rows(context.options().data)) {
-    axes[0].push_back(row.name);
-    try {
-      targets[row.name] = find_target(row.target);
-      all.push_back(row);
-    } catch (const DataError& error) {
-      context.tell(fmt::format("{}: skipped: {}", row.name, error.what()));
-    }
-  }
-  auto key = [](const Row& row, const std::string& method, uint64_t seed) {
-    return fmt::format("{}-{}-{}", row.name, method, seed);
-  };
-  const auto chosen = context.chosen(axes);
-  std::vector<Job> jobs;
-  for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
-    for (const auto& row : all) {
-      for (const auto& method : chosen[1]) {
-        // The rivals on the targets of their own papers, as in the paper's table.
-        if ((method == "a-nice-mc" || method == "l2hmc") && !row.published.contains(method)) continue;
-        if (std::find(chosen[0].begin(), chosen[0].end(), row.name) == chosen[0].end()) continue;
-        if (context.has(key(row, method, seed))) continue;
-        jobs.push_back(
-            {fmt::format("{} by {}, seed {}", row.name, method, seed), [&, row, method, seed](const Share& share) {
-               context.cell(key(row, method, seed), [&] {
-                 const bool flow = method == "ar" || method == "arlb" || method == "vi";
-                 return (flow ? run_flow : run_kernel)(row, *targets.at(row.name), method, seed, quick, share);
-               });
-             }});
-      }
-    }
-  }
-  context.run(jobs);
-
-  // The table has whatever is there by now.
-  std::string csv =
-      "target,method,seed,ess,published,ess_per_second,acceptance,learn_seconds,sample_seconds,mode_error,spread_"
-      "error\n";
-  std::string head, ess_table, speed_table;
-  for (const auto& [method, title] : methods) head += fmt::format(" {} |", title);
-  head += "\n|" + std::string(4, '-') + "|";
-  for (size_t k = 0; k < methods.size(); ++k) head += "---|";
-  std::map<std::string, std::vector<std::vector<double>>> ours, theirs;  // method: columns of a plot
-  for (size_t r = 0; r < all.size(); ++r) {
-    const Row& row = all[r];
-    ess_table += fmt::format("| {} ({}) |", row.name, row.draws);
-    speed_table += fmt::format("| {} |", row.name);
-    for (const auto& [method, title] : methods) {
-      const auto found = row.published.find(method);
-      const auto known = found == row.published.end() ? std::nullopt : std::optional(found->second);
-      const double draws = static_cast<double>(row.draws), at_x = static_cast<double>(r);
-      Entry entry;
-      for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
-        if (!context.has(key(row, method, seed))) continue;
-        const json cell = context.cell(key(row, method, seed), [] { return json(); });
-        const double modes = cell["mode_error"], spread = cell.value("spread_error", 0.0);
-        entry.ess.push_back(cell["ess"]);
-        entry.speed.push_back(cell["ess_per_second"]);
-        entry.wrong |= modes > kModes || !(spread < kSpread);
-        csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f},{:.4f}\n", row.name, method, seed,
-                           entry.ess.back(), known ? fmt::format("{:.0f}", *known) : "", entry.speed.back(),
-                           cell["acceptance"].get<double>(), cell["learn_seconds"].get<double>(),
-                           cell["sample_seconds"].get<double>(), modes, spread);
-      }
-      ess_table += fmt::format(" {} |", ess_text(entry, known, seeds));
-      speed_table += entry.speed.empty() ? " |" : fmt::format(" {:.3g} |", mean_error(entry.speed).mean);
-      auto& mine = ours.try_emplace(method, 3).first->second;
-      auto& published_ones = theirs.try_emplace(method, 2).first->second;
-      if (!entry.ess.empty()) {
-        const MeanError e = mean_error(entry.ess);
-        mine[0].push_back(at_x - 0.1);
-        mine[1].push_back(e.mean / draws);
-        mine[2].push_back(std::isfinite(e.error) ? e.error / draws : 0);
-      }
-      if (known) {
-        published_ones[0].push_back(at_x + 0.1);
-        published_ones[1].push_back(*known / draws);
-      }
-    }
-    ess_table += "\n";
-    speed_table += "\n";
-  }
+  const Options& o = context.options();
+  const std::vector<Row> rows = paper_rows(o.data);
+  compute(context, rows);
+  std::string csv;
+  const Table table = collect(context, rows, csv);
   context.write("table1.csv", csv);
   context.write(
       "table1.md",
       fmt::format(
           "Seeds {} to {}{}. ESS as in the paper's appendix C.1, mean ± standard error over the seeds, published "
-          "figures in brackets; of as many draws as stand "
-          "behind the target. †: in some seed the draws do not have the target's spread (standard deviation off by "
-          "more than 15 %) or its mode weights "
-          "(off by more than 0.1), whatever the ESS says.\n\n| ESS of |{}\n{}\nESS a second, of all {} chains, "
-          "sampling alone:\n\n| ESS/s |{}\n{}\n{}",
-          first, first + static_cast<uint64_t>(seeds) - 1, quick ? ", quick settings" : "", head, ess_table, kChains,
-          head, speed_table, settings_text(quick)));
-  Figure figure{{}, 3, 420, 320};
-  for (const auto& [method, title] : methods) {
-    Panel panel{title, "", "ESS / draws"};
-    panel.layers = {{Draw::kMarks, "here, with standard error", ours[method], 0},
-                    {Draw::kMarks, "published", theirs[method], 1}};
-    for (const auto& row : all) panel.x_names.push_back(row.name);
-    panel.y_range = {{0, 1.5}};
-    figure.panels.push_back(panel);
-  }
-  context.figure("table1", figure);
+          "figures in brackets; of as many draws as stand behind the target. †: in some seed the draws do not have "
+          "the target's spread (standard deviation off by more than 15 %) or its mode weights (off by more than 0.1), "
+          "whatever the ESS says.\n\n{}\nESS a second, of all {} chains, sampling alone:\n\n{}\n{}",
+          o.first_seed, o.first_seed + static_cast<uint64_t>(o.seeds) - 1, o.quick ? ", quick settings" : "",
+          markdown("ESS of", rows, table, [&](const Entry& e) { return ess_text(e, o.seeds); }), kChains,
+          markdown(
+              "ESS/s", rows, table,
+              [](const Entry& e) { return e.speed.empty() ? "" : fmt::format("{:.3g}", mean_error(e.speed).mean); }),
+          settings_text(o.quick)));
+  context.figure("table1", figure_of(rows, table));
 }
 
 }  // namespace hastings::reproduce

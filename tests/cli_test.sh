@@ -75,6 +75,9 @@ if command -v gnuplot >/dev/null; then
   env -u HASTINGS_TEST_DATA "$hastings" reproduce table1 --quick --only hmc --seeds 1 -o rep -q >out 2>err
   check "finished cells are read back" [ "$before" = "$(cat rep/table1-quick/cells/* | cksum)" ]
   check "nothing is computed again" [ "$(grep -c " by " out)" -eq 0 ]
+  echo damaged >rep/table1-quick/cells/ring-hmc-1.json
+  env -u HASTINGS_TEST_DATA "$hastings" reproduce table1 --quick --only hmc --seeds 1 -o rep -q >out 2>err
+  check "a damaged cell is computed again, and alone" grep -q "1 of 1: ring by hmc" out
   check "the table has a figure" [ -s rep/table1-quick/table1.svg ]
   # Targets and methods together: the cells they share. Results do not depend on how many are computed at a time.
   for threads in 1 2; do

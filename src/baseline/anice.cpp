@@ -9,8 +9,8 @@ namespace hastings {
 namespace {
 
 using baseline::Dense;
+using baseline::descend;
 using baseline::Leaves;
-using baseline::TensorAdam;
 
 class Nice {
  public:
@@ -134,10 +134,10 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
       const Tensor truth = real_pairs();
       const Tensor loss = critic(fake).mean() - critic(truth).mean() +
                           options.penalty * gradient_penalty(critic, truth, fake, uniforms);
-      critic_adam.step(loss, options.learning_rate);
+      descend(critic_adam, loss, options.learning_rate);
       critic_loss = loss.item<double>();
     }
-    generator_adam.step(-critic(fake_pairs()).mean(), options.learning_rate);
+    descend(generator_adam, -critic(fake_pairs()).mean(), options.learning_rate);
     if ((t + 1) % 50 == 0) {
       LearnProgress row;
       row.phase = "a-nice-mc";

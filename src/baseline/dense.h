@@ -1,4 +1,4 @@
-// Small networks and Adam on tensors, for the baselines: recorded by LibTorch's autograd.
+// Small networks for the baselines, recorded by LibTorch's autograd.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../core/tensor_adam.h"
 #include "hastings/core/random.h"
 
 namespace hastings::baseline {
@@ -56,42 +57,21 @@ class Dense {
   std::vector<Tensor> weight_, bias_;
 };
 
-class TensorAdam {
- public:
-  TensorAdam(std::vector<Tensor> parameters, double beta1, double beta2)
-      : parameters_(std::move(parameters)), beta1_(beta1), beta2_(beta2) {
-    for (const auto& p : parameters_) {
-      first_.push_back(at::zeros_like(p));
-      second_.push_back(at::zeros_like(p));
-    }
+// One step down the loss, its gradient bounded; where that is not finite nothing moves.
+inline void descend(TensorAdam& adam, const Tensor& loss, double rate) {
+  constexpr double kLongest = 100;
+  auto gradients = torch::autograd::grad({loss}, adam.parameters(), {}, {}, false, /*allow_unused=*/true);
+  const at::NoGradGuard no_grad;
+  double square = 0;
+  for (const auto& g : gradients) {
+    if (g.defined()) square += g.square().sum().item<double>();
   }
-  // False if a gradient is not finite: then nothing moves.
-  bool step(const Tensor& loss, double rate) {
-    const auto gradients = torch::autograd::grad({loss}, parameters_, {}, {}, false, /*allow_unused=*/true);
-    const at::NoGradGuard no_grad;
-    double square = 0;
-    for (const auto& g : gradients) {
-      if (g.defined()) square += g.square().sum().item<double>();
-    }
-    if (!std::isfinite(square)) return false;
-    const double clip = std::sqrt(square) > kClip ? kClip / std::sqrt(square) : 1;
-    ++steps_;
-    const double scale = rate * std::sqrt(1 - std::pow(beta2_, steps_)) / (1 - std::pow(beta1_, steps_));
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      if (!gradients[i].defined()) continue;
-      const Tensor g = gradients[i] * clip;
-      first_[i].mul_(beta1_).add_(g, 1 - beta1_);
-      second_[i].mul_(beta2_).addcmul_(g, g, 1 - beta2_);
-      parameters_[i].addcdiv_(first_[i], second_[i].sqrt().add_(1e-8), -scale);
-    }
-    return true;
+  if (!std::isfinite(square)) return;
+  const double length = std::sqrt(square);
+  for (auto& g : gradients) {
+    if (g.defined() && length > kLongest) g = g * (kLongest / length);
   }
-
- private:
-  static constexpr double kClip = 100;
-  std::vector<Tensor> parameters_, first_, second_;
-  double beta1_, beta2_;
-  int steps_ = 0;
-};
+  adam.step(gradients, rate);
+}
 
 }  // namespace hastings::baseline

@@ -13,8 +13,8 @@
 namespace hastings {
 namespace {
 
+using baseline::descend;
 using baseline::Leaves;
-using baseline::TensorAdam;
 
 struct Outputs {
   Tensor s, q, t;
@@ -219,7 +219,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     Tensor loss = each.narrow(0, 0, n).mean();
     if (options.burn_in > 0) loss = loss + options.burn_in * each.narrow(0, n, n).mean();
     const double rate = options.learning_rate * std::pow(0.96, static_cast<double>(t / 1000));
-    adam.step(loss, rate);
+    descend(adam, loss, rate);
     const at::NoGradGuard no_grad;
     const Tensor take = at::lt(uniforms.uniform({n}), accept.narrow(0, 0, n)).unsqueeze(1);
     x = at::where(take, to.x.narrow(0, 0, n), x).detach();

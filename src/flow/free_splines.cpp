@@ -51,27 +51,14 @@ void spline_derivative(const T* shares, const Tape<T>* tape, T* grad, const T* g
 }
 
 template <class T>
-class MarginalSplines final : public Layer<T> {
+class MarginalSplines final : public SplineLayer<T> {
  public:
   MarginalSplines(Parameters<T>& parameters, const std::string& name, int64_t dim, const SplineShape& shape)
       : dim_(dim), shape_(shape), raw_(parameters.add(name + "raw", {dim, shape.parameters()}, true, kRate)) {}
-  void forward(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
-    map(params, x, log_det, n, work, record, false);
-  }
-  void inverse(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
-    map(params, x, log_det, n, work, record, true);
-  }
-  void forward_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                          T* grad_params) const override {
-    derivative(params, grad, grad_log_det, n, work, grad_params);
-  }
-  void inverse_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                          T* grad_params) const override {
-    derivative(params, grad, grad_log_det, n, work, grad_params);
-  }
 
  private:
-  void map(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record, bool backwards) const {
+  void map(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record,
+           bool backwards) const override {
     auto* tape = record ? reinterpret_cast<Tape<T>*>(work.push(dim_ * n * kTape<T>)) : nullptr;
     for (int64_t j = 0; j < dim_; ++j) {
       const T* shares = shares_of(params + raw_ + j * shape_.parameters(), shape_, work);
@@ -83,7 +70,7 @@ class MarginalSplines final : public Layer<T> {
     }
   }
   void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                  T* grad_params) const {
+                  T* grad_params) const override {
     const auto* tape = reinterpret_cast<const Tape<T>*>(work.peek(0));
     for (int64_t j = 0; j < dim_; ++j) {
       const int64_t at = raw_ + j * shape_.parameters();
@@ -99,32 +86,19 @@ class MarginalSplines final : public Layer<T> {
 };
 
 template <class T>
-class Radial final : public Layer<T> {
+class Radial final : public SplineLayer<T> {
  public:
   Radial(Parameters<T>& parameters, const std::string& name, int64_t dim, int64_t bins)
       : dim_(dim),
         shape_{bins, radial_bound(dim)},
         raw_(parameters.add(name + "raw", {shape_.parameters()}, true, kRate)) {}
-  void forward(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
-    map(params, x, log_det, n, work, record, false);
-  }
-  void inverse(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
-    map(params, x, log_det, n, work, record, true);
-  }
-  void forward_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                          T* grad_params) const override {
-    derivative(params, grad, grad_log_det, n, work, grad_params);
-  }
-  void inverse_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                          T* grad_params) const override {
-    derivative(params, grad, grad_log_det, n, work, grad_params);
-  }
 
  private:
   static constexpr T kTiny = static_cast<T>(1e-12);
 
   // The spline lives on [-bound, bound], the radius on [0, 2 bound].
-  void map(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record, bool backwards) const {
+  void map(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record,
+           bool backwards) const override {
     T* radius = work.push(2 * n);  // r, then g(r)
     T* input = record ? work.push(dim_ * n) : nullptr;
     auto* tape = record ? reinterpret_cast<Tape<T>*>(work.push(n * kTape<T>)) : nullptr;
@@ -154,7 +128,7 @@ class Radial final : public Layer<T> {
   // dL/dg = c / r + (d-1) gl / g, through the spline to dL/dr, and directly dL/dr = -c g / r^2 - (d-1) gl / r;
   // dL/dx_j = grad_j g / r + dL/dr x_j / r.
   void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                  T* grad_params) const {
+                  T* grad_params) const override {
     const auto* tape = reinterpret_cast<const Tape<T>*>(work.peek(0));
     const T *x = work.peek(1), *r = work.peek(2), *g = r + n;
     const T more = static_cast<T>(dim_ - 1);

@@ -194,3 +194,33 @@ inline void shares_to_logits(const T* shares, const T* edge, const T* size, int6
 }
 
 }  // namespace hastings::spline
+
+namespace hastings {
+
+// A layer of splines: its tape knows which way it went, so one map and one derivative serve both ways.
+template <class T>
+class SplineLayer : public Layer<T> {
+ public:
+  void forward(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const final {
+    map(params, x, log_det, n, work, record, false);
+  }
+  void inverse(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const final {
+    map(params, x, log_det, n, work, record, true);
+  }
+  void forward_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
+                          T* grad_params) const final {
+    derivative(params, grad, grad_log_det, n, work, grad_params);
+  }
+  void inverse_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
+                          T* grad_params) const final {
+    derivative(params, grad, grad_log_det, n, work, grad_params);
+  }
+
+ private:
+  virtual void map(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record,
+                   bool backwards) const = 0;
+  virtual void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
+                          T* grad_params) const = 0;
+};
+
+}  // namespace hastings

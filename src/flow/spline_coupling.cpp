@@ -9,7 +9,7 @@ using spline::kTape;
 using spline::Tape;
 
 template <class T>
-class SplineCoupling final : public Layer<T> {
+class SplineCoupling final : public SplineLayer<T> {
  public:
   SplineCoupling(Parameters<T>& parameters, const std::string& name, int64_t dim, bool swapped,
                  const CouplingOptions& options, Stream& random)
@@ -18,23 +18,9 @@ class SplineCoupling final : public Layer<T> {
         net_(parameters, name + "net.", split_.a_size, options.hidden, split_.b_size * shape_.parameters(),
              options.activation, random) {}
 
-  void forward(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
-    map(params, x, log_det, n, work, record, false);
-  }
-  void inverse(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record) const override {
-    map(params, x, log_det, n, work, record, true);
-  }
-  void forward_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                          T* grad_params) const override {
-    derivative(params, grad, grad_log_det, n, work, grad_params);
-  }
-  void inverse_derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                          T* grad_params) const override {
-    derivative(params, grad, grad_log_det, n, work, grad_params);
-  }
-
  private:
-  void map(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record, bool backwards) const {
+  void map(const T* params, T* x, double* log_det, int64_t n, Workspace<T>& work, bool record,
+           bool backwards) const override {
     const int64_t stride = shape_.parameters(), m = split_.b_size;
     T* raw = work.push(n * m * stride);  // [n, m, stride]
     auto* tape = record ? reinterpret_cast<Tape<T>*>(work.push(n * m * kTape<T>)) : nullptr;
@@ -53,7 +39,7 @@ class SplineCoupling final : public Layer<T> {
   }
 
   void derivative(const T* params, T* grad, const T* grad_log_det, int64_t n, Workspace<T>& work,
-                  T* grad_params) const {
+                  T* grad_params) const override {
     const int64_t stride = shape_.parameters(), m = split_.b_size;
     const auto* tape = reinterpret_cast<const Tape<T>*>(work.peek(net_.pushes(true)));
     T* raw = work.peek(net_.pushes(true) + 1);  // shares; becomes the gradient of the raw parameters

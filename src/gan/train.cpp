@@ -6,57 +6,12 @@
 
 #include <cmath>
 
+#include "../core/tensor_adam.h"
 #include "hastings/core/error.h"
 #include "hastings/learn/objectives.h"
 
 namespace hastings {
 namespace {
-
-// Adam on tensors, in the precision of the network.
-class TensorAdam {
- public:
-  TensorAdam(std::vector<Tensor> parameters, double rate, double beta1, double beta2)
-      : parameters_(std::move(parameters)), rate_(rate), beta1_(beta1), beta2_(beta2) {
-    for (const auto& p : parameters_) {
-      first_.push_back(at::zeros_like(p, at::TensorOptions().requires_grad(false)));
-      second_.push_back(at::zeros_like(p, at::TensorOptions().requires_grad(false)));
-    }
-  }
-
-  void step(const std::vector<Tensor>& gradients) {
-    const at::NoGradGuard no_grad;
-    ++steps_;
-    const double correction1 = 1 - std::pow(beta1_, steps_), correction2 = 1 - std::pow(beta2_, steps_);
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      first_[i].mul_(beta1_).add_(gradients[i], 1 - beta1_);
-      second_[i].mul_(beta2_).addcmul_(gradients[i], gradients[i], 1 - beta2_);
-      const Tensor scale = second_[i].sqrt().div_(std::sqrt(correction2)).add_(1e-8);
-      parameters_[i].addcdiv_(first_[i], scale, -rate_ / correction1);
-    }
-  }
-
-  void save(const std::string& name, Weights& state) const {
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      state[fmt::format("{}.first.{}", name, i)] = first_[i];
-      state[fmt::format("{}.second.{}", name, i)] = second_[i];
-    }
-    state[name + ".steps"] = at::tensor({steps_}, at::kLong);
-  }
-
-  template <class Find>
-  void restore(const std::string& name, Find&& find) {
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      first_[i].copy_(find(fmt::format("{}.first.{}", name, i)));
-      second_[i].copy_(find(fmt::format("{}.second.{}", name, i)));
-    }
-    steps_ = find(name + ".steps").template item<int64_t>();
-  }
-
- private:
-  std::vector<Tensor> parameters_, first_, second_;
-  double rate_, beta1_, beta2_;
-  int64_t steps_ = 0;
-};
 
 // The discriminator's cross-entropy, in logits.
 Tensor cross_entropy(const Tensor& real, const Tensor& fake) {
@@ -86,8 +41,8 @@ struct GanTrainer::Impl {
         critic_steps(o.critic_steps > 0 ? o.critic_steps
                      : wgan             ? 5
                                         : 1),
-        generator(p.generator->parameters(), rate(), 0.5, wgan ? 0.9 : 0.999),
-        discriminator(p.discriminator->parameters(), rate(), 0.5, wgan ? 0.9 : 0.999) {
+        generator(p.generator->parameters(), 0.5, wgan ? 0.9 : 0.999),
+        discriminator(p.discriminator->parameters(), 0.5, wgan ? 0.9 : 0.999) {
     const auto per_epoch = std::max<int64_t>(1, pixels.size(0) / (options.batch * critic_steps));
     iterations = options.iterations > 0
                      ? options.iterations
@@ -128,7 +83,7 @@ struct GanTrainer::Impl {
     const Tensor on_real = pair.logits(real), on_fake = pair.logits(fake);
     const Tensor loss = wgan ? on_fake.mean() - on_real.mean() + options.gradient_penalty * penalty(real, fake, latents)
                              : cross_entropy(on_real, on_fake);
-    discriminator.step(torch::autograd::grad({loss}, pair.discriminator->parameters()));
+    discriminator.step(torch::autograd::grad({loss}, pair.discriminator->parameters()), rate());
     states = on_real.detach().to(at::kDouble);
     return loss.item<double>();
   }
@@ -143,7 +98,7 @@ struct GanTrainer::Impl {
     const Tensor loss = by_weights ? (logits * value.grad_candidate.to(at::kFloat)).sum()
                         : wgan     ? -logits.mean()
                                    : at::softplus(-logits).mean();
-    generator.step(torch::autograd::grad({loss}, pair.generator->parameters()));
+    generator.step(torch::autograd::grad({loss}, pair.generator->parameters()), rate());
     return by_weights ? value.loss : loss.item<double>();
   }
 

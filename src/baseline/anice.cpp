@@ -1,4 +1,4 @@
-// A-NICE-MC. The network f adds to x a function of v, to v a function of x, and to x again: it preserves volume and is
+// A-NICE-MC. The network f adds to v a function of x, to x a function of v, and to v again: it preserves volume and is
 // undone exactly. A transition draws v ~ N(0, I), goes forwards or backwards with probability 1/2 each and accepts with
 // p(x') N(v') / p(x) N(v).
 #include "dense.h"
@@ -16,18 +16,21 @@ class Nice {
  public:
   Nice(int64_t dim, const AniceOptions& options) : leaves_(options.seed, at::kFloat) {
     for (size_t k = 0; k < options.hidden.size(); ++k) {
-      const bool moves_x = k % 2 == 0;
-      couplings_.emplace_back(leaves_, moves_x ? options.velocity : dim, options.hidden[k],
-                              moves_x ? dim : options.velocity, 0.1);
+      couplings_.emplace_back(leaves_, moves_x(k) ? options.velocity : dim, options.hidden[k],
+                              moves_x(k) ? dim : options.velocity, 0.1);
     }
   }
   void forward(Tensor& x, Tensor& v) const {
-    for (size_t k = 0; k < couplings_.size(); ++k)
-      (k % 2 == 0 ? x : v) = (k % 2 == 0 ? x : v) + shift(k, k % 2 == 0 ? v : x);
+    for (size_t k = 0; k < couplings_.size(); ++k) {
+      Tensor& moved = moves_x(k) ? x : v;
+      moved = moved + shift(k, moves_x(k) ? v : x);
+    }
   }
   void backward(Tensor& x, Tensor& v) const {
-    for (size_t k = couplings_.size(); k-- > 0;)
-      (k % 2 == 0 ? x : v) = (k % 2 == 0 ? x : v) - shift(k, k % 2 == 0 ? v : x);
+    for (size_t k = couplings_.size(); k-- > 0;) {
+      Tensor& moved = moves_x(k) ? x : v;
+      moved = moved - shift(k, moves_x(k) ? v : x);
+    }
   }
   // Every row its own direction.
   void either(Tensor& x, Tensor& v, const Tensor& ahead) const {
@@ -40,6 +43,7 @@ class Nice {
   const std::vector<Tensor>& parameters() const { return leaves_.all(); }
 
  private:
+  static bool moves_x(size_t k) { return k % 2 == 1; }
   Tensor shift(size_t k, const Tensor& from) const { return couplings_[k](from.to(at::kFloat)).to(from.scalar_type()); }
   Leaves leaves_;
   std::vector<Dense> couplings_;
@@ -101,21 +105,23 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
   const Anice kernel(nice, options.velocity);
 
   auto real = [&] { return pool.index_select(0, rows.integers(n, pool.size(0))); };
-  auto walk = [&](Tensor x, int64_t steps) {  // without the accept step; one coin a step for the whole batch
-    for (int64_t t = 0; t < steps; ++t) {
-      Tensor v = noise.normal({n, options.velocity}).to(at::kFloat);
-      if (uniforms.uniform({1}).item<double>() < 0.5) {
-        nice->forward(x, v);
-      } else {
-        nice->backward(x, v);
-      }
+  // Up to `most` steps of f, without the accept step; what the last of them makes of v is kept.
+  std::vector<Tensor> velocities;
+  auto walk = [&](Tensor x, int64_t most) {
+    Tensor v;
+    for (int64_t t = rows.integers(1, most).item<int64_t>(); t >= 0; --t) {
+      v = noise.normal({n, options.velocity}).to(at::kFloat);
+      nice->forward(x, v);
     }
+    velocities.push_back(v);
     return x;
   };
   // Pairs of independent draws against pairs that the chain joins: from noise, and from a draw.
   auto fake_pairs = [&] {
+    velocities.clear();
     const Tensor far = walk(start.normal({n, d}).to(at::kFloat), options.from_noise), near = real();
-    return at::cat({at::cat({far, walk(far, options.between)}, 1), at::cat({near, walk(near, options.between)}, 1)}, 0);
+    return at::cat(
+        {at::cat({far, walk(far.detach(), options.between)}, 1), at::cat({near, walk(near, options.between)}, 1)}, 0);
   };
   auto real_pairs = [&] {
     const Tensor a = at::cat({real(), real()}, 0), b = at::cat({real(), real()}, 0);
@@ -137,7 +143,9 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
       descend(critic_adam, loss, options.learning_rate);
       critic_loss = loss.item<double>();
     }
-    descend(generator_adam, -critic(fake_pairs()).mean(), options.learning_rate);
+    // The pairs deceive the critic; v stays likely under N(0, I), or nothing would be accepted.
+    const Tensor deceived = -critic(fake_pairs()).mean(), unlikely = 0.5 * at::cat(velocities, 0).square().mean();
+    descend(generator_adam, deceived + options.velocity_weight * unlikely, options.learning_rate);
     if ((t + 1) % 50 == 0) {
       LearnProgress row;
       row.phase = "a-nice-mc";

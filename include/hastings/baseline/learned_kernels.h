@@ -46,8 +46,9 @@ struct AniceOptions {
   std::vector<std::vector<int64_t>> hidden = {{400}, {400}, {400}};  // of each coupling
   std::vector<int64_t> critic = {400, 400, 400};
   int64_t iterations = 5000, batch = 32, critic_steps = 5;
-  int64_t from_noise = 8, between = 2;  // steps b and m of the pairwise critic
-  int64_t bootstrap_every = 500, bootstrap_chains = 32, bootstrap_steps = 1000;
+  int64_t from_noise = 8, between = 2;  // at most so many steps (b and m) before a pair, and between its two
+  double velocity_weight = 1;           // eta, of the cross-entropy of v
+  int64_t bootstrap_every = 500, bootstrap_chains = 32, bootstrap_steps = 2000;
   double learning_rate = 5e-4, penalty = 10;
   uint64_t seed = 1;
 };

@@ -27,4 +27,8 @@ Truth truth_of(const std::string& name, const Target& target);
 // The paper's ESS, least over the statistics, autocorrelations averaged over the chains: draws [chains, draws, dim].
 double least_ess(const Target& target, const Truth& truth, const Tensor& draws);
 
+// The same with the coordinates pooled, as L2HMC's authors take it: one autocorrelation for all, which the widest
+// coordinates decide.
+double pooled_ess(const Target& target, const Truth& truth, const Tensor& draws);
+
 }  // namespace hastings::reproduce

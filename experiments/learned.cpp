@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "hastings/baseline/learned_kernels.h"
@@ -183,7 +182,7 @@ void correlation(Context& context) {
   }
   context.run(jobs);
   for (size_t t = 0; t < kTargets.size(); ++t) {
-    if (std::find(names.begin(), names.end(), kTargets[t]) == names.end()) continue;
+    if (!contains(names, kTargets[t])) continue;
     const json cell = *context.find(kTargets[t]);
     std::vector<double> step, loss, kl, log_ar, ar;
     for (const auto& row : cell["rows"]) {

@@ -42,19 +42,16 @@ Context::Context(std::string experiment, const Options& options, Observer& obser
 std::vector<std::vector<std::string>> Context::chosen(const std::vector<std::vector<std::string>>& axes) const {
   std::vector<std::vector<std::string>> out(axes.size());
   std::vector<std::string> known;
-  auto has = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
   for (size_t a = 0; a < axes.size(); ++a) {
     for (const auto& name : axes[a]) {
-      if (has(options_.only, name)) out[a].push_back(name);
+      if (contains(options_.only, name)) out[a].push_back(name);
       known.push_back(name);
     }
     if (out[a].empty()) out[a] = axes[a];
   }
   for (const auto& name : options_.only) {
     if (known.empty()) throw ConfigError(fmt::format("--only {}: this experiment has no parts", name));
-    if (!has(known, name)) throw ConfigError(fmt::format("--only {}: there are {}", name, fmt::join(known, ", ")));
+    if (!contains(known, name)) throw ConfigError(fmt::format("--only {}: there are {}", name, fmt::join(known, ", ")));
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // The paper's experiments, one function each, on the library's public interface.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,10 @@ struct Job {
   std::string what;
   std::function<void(const Share&)> run;
 };
+
+inline bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 // Where an experiment keeps what it has: finished cells, tables, figures.
 class Context {

@@ -2,7 +2,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -166,7 +165,7 @@ void compute(Context& context, const std::vector<Row>& rows) {
   const auto chosen = context.chosen({row_names, method_names});
   std::map<std::string, std::shared_ptr<const Target>> targets;
   for (const auto& row : rows) {
-    if (std::find(chosen[0].begin(), chosen[0].end(), row.name) == chosen[0].end()) continue;
+    if (!contains(chosen[0], row.name)) continue;
     try {
       targets[row.name] = find_target(row.target);
     } catch (const DataError& error) {

@@ -113,6 +113,7 @@ void print_calibration(const ChosenCalibration& c) {
   for (const auto& reason : c.reasons) fmt::print("{}\n", reason);
 }
 
+// Appends raw bytes, NHWC.
 void append_pictures(std::FILE* file, const std::string& path, const Tensor& images) {
   const Tensor rows = images.permute({0, 2, 3, 1}).contiguous();
   if (std::fwrite(rows.data_ptr(), 1, static_cast<size_t>(rows.numel()), file) != static_cast<size_t>(rows.numel()))
@@ -234,7 +235,6 @@ int calibrate_command(const GanOptions& o) {
   return 0;
 }
 
-// Appends raw bytes, NHWC.
 int sample_command(const GanOptions& o) {
   const OpenedRun run = open_run(o.pair, "", "");
   const ChosenCalibration chosen = load_calibration(run.folder);

@@ -78,10 +78,7 @@ class PathObserver final : public Observer {
   double mean_, sd_;
 };
 
-}  // namespace
-
-void semimetric(Context& context) {
-  context.chosen({});
+void run_semimetric(Context& context) {
   // On thirds of [0, 1]: p = U[0, 2/3], q = U[1/3, 1], s = U[0, 1].
   const std::vector<double> p = {0.5, 0.5, 0}, q = {0, 0.5, 0.5}, s = {1. / 3, 1. / 3, 1. / 3};
   const double ps = semimetric_between(p, s), qs = semimetric_between(q, s), pq = semimetric_between(p, q);
@@ -131,8 +128,7 @@ void semimetric(Context& context) {
 }
 
 // p = N(0, I), q = N(0, s^2 I): M = s^d. Independent MH accepts 2 I_{1/(1+s^2)}(d/2, d/2), never less than 1/M.
-void rejection(Context& context) {
-  context.chosen({});
+void run_rejection(Context& context) {
   const int64_t draws = context.options().quick ? 20000 : 200000;
   std::string csv = "dim,scale,one_over_m,rejection_measured,mh_measured,mh_exact_1d\n";
   std::string table = "| dim | s | 1/M | rejection, measured | MH, measured | MH, exact |\n|---|---|---|---|---|---|\n";
@@ -176,8 +172,7 @@ void rejection(Context& context) {
   context.figure("rejection", {{panel}, 1, 640, 440});
 }
 
-void toy(Context& context) {
-  context.chosen({});
+void run_toy(Context& context) {
   const bool quick = context.options().quick;
   const int64_t cells = quick ? 50 : 100;
   const double reach = 14, step = quick ? 0.02 : 0.01;
@@ -268,6 +263,24 @@ void toy(Context& context) {
   context.figure(
       "toy",
       {{panel("Acceptance rate", ar), panel("Lower bound 1 - sqrt(KL_{sym} / 2), above -3", bound)}, 2, 560, 480});
+}
+
+}  // namespace
+
+Experiment semimetric() {
+  return {"semimetric",
+          "Appendix A.3: the triangle inequality fails, the 2/3 inequality holds",
+          "seconds",
+          {},
+          run_semimetric};
+}
+
+Experiment rejection() {
+  return {"rejection", "Acceptance of independent MH against rejection sampling's 1/M", "seconds", {}, run_rejection};
+}
+
+Experiment toy() {
+  return {"toy", "Appendix C.4: landscapes of AR and ARLB with both optimisation paths", "seconds", {}, run_toy};
 }
 
 }  // namespace hastings::reproduce

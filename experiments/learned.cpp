@@ -164,16 +164,14 @@ Tensor walked_chains(Context& context, const Target& target, const Proposal& pro
   return out.transpose(0, 1).contiguous();
 }
 
-}  // namespace
-
-void correlation(Context& context) {
+void run_correlation(Context& context) {
   const std::vector<double> published = {-0.914, -0.905, -0.956, -0.982};
   std::string csv = "target,iteration,one_minus_bound,log_acceptance\n";
   std::string table =
       "| target | correlation of 1 - ARLB with log AR | of the symmetric KL with log AR | of the ranks | published "
       "|\n|---|---|---|---|---|\n";
   Figure figure{{}, 2, 560, 380};
-  const auto names = context.chosen({kTargets})[0];
+  const auto names = context.chosen(0);
   std::vector<Job> jobs;
   for (const auto& name : names) {
     if (context.find(name)) continue;
@@ -214,11 +212,11 @@ void correlation(Context& context) {
   context.figure("correlation", figure);
 }
 
-void proposals(Context& context) {
+void run_proposals(Context& context) {
   std::string table =
       "| target | objective | acceptance in the chain | worst error of a mode's weight |\n|---|---|---|---|\n";
   const Grid grid = make_grid(context.options().quick ? 90 : 150, 7);
-  const auto names = context.chosen({kTargets})[0];
+  const auto names = context.chosen(0);
   learn_proposals(context, names);
   for (const auto& name : names) {
     const auto target = find_target(name);
@@ -253,7 +251,7 @@ void proposals(Context& context) {
   context.write("proposals.md", table);
 }
 
-void random_walk(Context& context) {
+void run_random_walk(Context& context) {
   const auto target = find_target("mog6");
   const int runs = context.options().quick ? 20 : 100;
   const int64_t length = context.options().quick ? 8000 : 80000;  // a sixth of it at each component: more than 10,000
@@ -267,7 +265,6 @@ void random_walk(Context& context) {
   Panel panel{"mog6: error of the components' means", "draws at the component", "squared error"};
   panel.log_x = panel.log_y = true;
   int color = 0;
-  context.chosen({});
   learn_proposals(context, {"mog6"});
   for (const auto& [objective, title] : kObjectives) {
     const auto proposal = load_fit(run_of(context, "mog6", objective), 2).proposal;
@@ -324,6 +321,32 @@ void random_walk(Context& context) {
   context.write("random-walk.csv", csv);
   context.write("random-walk.md", table);
   context.figure("random-walk", {{panel}, 1, 680, 480});
+}
+
+}  // namespace
+
+Experiment correlation() {
+  return {"correlation",
+          "Appendix C.5: AR against ARLB while ARLB is learned, on four targets",
+          "2 minutes",
+          {kTargets},
+          run_correlation};
+}
+
+Experiment proposals() {
+  return {"proposals",
+          "Appendix C.6: learned densities and histograms of 25k draws, for VI, AR and ARLB",
+          "40 minutes; quick: 3 minutes",
+          {kTargets},
+          run_proposals};
+}
+
+Experiment random_walk() {
+  return {"random-walk",
+          "Appendix C.7: error of component means with and without a random walk, on mog6",
+          "15 minutes; quick: 2 minutes",
+          {},
+          run_random_walk};
 }
 
 }  // namespace hastings::reproduce

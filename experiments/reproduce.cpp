@@ -29,31 +29,27 @@ class Muted final : public Observer {
 
 }  // namespace
 
-Context::Context(std::string experiment, const Options& options, Observer& observer,
+Context::Context(const Experiment& experiment, const Options& options, Observer& observer,
                  std::function<void(const std::string&)> tell)
     : options_(options),
-      folder_(fmt::format("{}/{}{}", options.output, experiment, options.quick ? "-quick" : "")),
+      folder_(fmt::format("{}/{}{}", options.output, experiment.name, options.quick ? "-quick" : "")),
       observer_(observer),
       tell_(std::move(tell)) {
   if (options_.seeds == 0) options_.seeds = options_.quick ? 1 : 5;
-  make_directory(folder_ + "/cells");
-}
-
-std::vector<std::vector<std::string>> Context::chosen(const std::vector<std::vector<std::string>>& axes) const {
-  std::vector<std::vector<std::string>> out(axes.size());
   std::vector<std::string> known;
-  for (size_t a = 0; a < axes.size(); ++a) {
-    for (const auto& name : axes[a]) {
-      if (contains(options_.only, name)) out[a].push_back(name);
+  for (const auto& axis : experiment.axes) {
+    auto& kept = chosen_.emplace_back();
+    for (const auto& name : axis) {
+      if (contains(options_.only, name)) kept.push_back(name);
       known.push_back(name);
     }
-    if (out[a].empty()) out[a] = axes[a];
+    if (kept.empty()) kept = axis;
   }
   for (const auto& name : options_.only) {
-    if (known.empty()) throw ConfigError(fmt::format("--only {}: this experiment has no parts", name));
+    if (known.empty()) throw ConfigError(fmt::format("--only {}: {} has no parts", name, experiment.name));
     if (!contains(known, name)) throw ConfigError(fmt::format("--only {}: there are {}", name, fmt::join(known, ", ")));
   }
-  return out;
+  make_directory(folder_ + "/cells");
 }
 
 void Context::run(const std::vector<Job>& jobs) {
@@ -116,20 +112,8 @@ FitOptions paper_settings(const std::string& objective, uint64_t seed, bool quic
 }
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> all = {
-      {"semimetric", "Appendix A.3: the triangle inequality fails, the 2/3 inequality holds", "seconds", semimetric},
-      {"rejection", "Acceptance of independent MH against rejection sampling's 1/M", "seconds", rejection},
-      {"toy", "Appendix C.4: landscapes of AR and ARLB with both optimisation paths", "seconds", toy},
-      {"correlation", "Appendix C.5: AR against ARLB while ARLB is learned, on four targets", "2 minutes", correlation},
-      {"proposals", "Appendix C.6: learned densities and histograms of 25k draws, for VI, AR and ARLB",
-       "40 minutes; quick: 3 minutes", proposals},
-      {"random-walk", "Appendix C.7: error of component means with and without a random walk, on mog6",
-       "15 minutes; quick: 2 minutes", random_walk},
-      {"exact-filter", "Section 4.2 on exact ground: the filter with the exact, a learned and a constant ratio",
-       "a minute", exact_filter},
-      {"table1", "Table 1: ESS and ESS/s of HMC, A-NICE-MC, L2HMC, AR, ARLB and VI on eleven targets",
-       "hours a seed; quick: a quarter of an hour", table1},
-  };
+  static const std::vector<Experiment> all = {semimetric(), rejection(),   toy(),          correlation(),
+                                              proposals(),  random_walk(), exact_filter(), table1()};
   return all;
 }
 

@@ -39,17 +39,27 @@ inline bool contains(const std::vector<std::string>& names, const std::string& n
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+class Context;
+
+struct Experiment {
+  std::string name, what, cost;
+  std::vector<std::vector<std::string>>
+      axes;  // its parts, each along one axis (targets, methods): what `only` may name
+  std::function<void(Context&)> run;
+};
+
 // Where an experiment keeps what it has: finished cells, tables, figures.
 class Context {
  public:
-  Context(std::string experiment, const Options& options, Observer& observer,
+  // A name in `only` that none of the experiment's axes has is a ConfigError.
+  Context(const Experiment& experiment, const Options& options, Observer& observer,
           std::function<void(const std::string&)> tell);
 
   const Options& options() const { return options_; }
   Observer& observer() { return observer_; }
   Share all_cores() const { return {options_.threads, observer_}; }
-  // What `only` leaves of each axis: of one that it does not name, everything. A name of no axis is a ConfigError.
-  std::vector<std::vector<std::string>> chosen(const std::vector<std::vector<std::string>>& axes) const;
+  // What `only` leaves of an axis; of one that it does not name, everything.
+  const std::vector<std::string>& chosen(size_t axis) const { return chosen_.at(axis); }
   // Runs the jobs, as many at a time as there are cores, one core each; a single job has them all.
   void run(const std::vector<Job>& jobs);
   // Finished cells: a kill loses at most the one under way. A damaged file is as good as none.
@@ -63,26 +73,22 @@ class Context {
 
  private:
   Options options_;
+  std::vector<std::vector<std::string>> chosen_;
   std::string folder_;
   Observer& observer_;
   std::function<void(const std::string&)> tell_;
   std::mutex telling_;
 };
 
-struct Experiment {
-  std::string name, what, cost;
-  std::function<void(Context&)> run;
-};
+Experiment semimetric();
+Experiment rejection();
+Experiment toy();
+Experiment correlation();
+Experiment proposals();
+Experiment random_walk();
+Experiment exact_filter();
+Experiment table1();
 const std::vector<Experiment>& experiments();
-
-void semimetric(Context& context);
-void rejection(Context& context);
-void toy(Context& context);
-void correlation(Context& context);
-void proposals(Context& context);
-void random_walk(Context& context);
-void table1(Context& context);
-void exact_filter(Context& context);
 
 // The paper's network, learned by one objective, as in its section 5.1; settings are the same for every target.
 FitOptions paper_settings(const std::string& objective, uint64_t seed, bool quick);

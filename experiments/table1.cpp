@@ -159,13 +159,9 @@ std::string key_of(const Row& row, const std::string& method, uint64_t seed) {
 // Computes what `--only` asks for and is not there yet; a seed of everything comes before the next.
 void compute(Context& context, const std::vector<Row>& rows) {
   const Options& o = context.options();
-  std::vector<std::string> row_names, method_names;
-  for (const auto& row : rows) row_names.push_back(row.name);
-  for (const auto& [method, title] : kMethods) method_names.push_back(method);
-  const auto chosen = context.chosen({row_names, method_names});
   std::map<std::string, std::shared_ptr<const Target>> targets;
   for (const auto& row : rows) {
-    if (!contains(chosen[0], row.name)) continue;
+    if (!contains(context.chosen(0), row.name)) continue;
     try {
       targets[row.name] = find_target(row.target);
     } catch (const DataError& error) {
@@ -176,7 +172,7 @@ void compute(Context& context, const std::vector<Row>& rows) {
   for (uint64_t seed = o.first_seed; seed < o.first_seed + static_cast<uint64_t>(o.seeds); ++seed) {
     for (const auto& row : rows) {
       if (!targets.contains(row.name)) continue;
-      for (const auto& method : chosen[1]) {
+      for (const auto& method : context.chosen(1)) {
         // The rivals on the targets of their own papers, as in the paper's table.
         if ((method == "a-nice-mc" || method == "l2hmc") && !row.published.contains(method)) continue;
         const std::string key = key_of(row, method, seed);
@@ -304,9 +300,7 @@ Figure figure_of(const std::vector<Row>& rows, const Table& table) {
   return figure;
 }
 
-}  // namespace
-
-void table1(Context& context) {
+void run_table1(Context& context) {
   const Options& o = context.options();
   const std::vector<Row> rows = paper_rows(o.data);
   compute(context, rows);
@@ -328,6 +322,19 @@ void table1(Context& context) {
               [](const Entry& e) { return e.speed.empty() ? "" : fmt::format("{:.3g}", mean_error(e.speed).mean); }),
           settings_text(o.quick)));
   context.figure("table1", figure_of(rows, table));
+}
+
+}  // namespace
+
+Experiment table1() {
+  Experiment out{"table1",
+                 "Table 1: ESS and ESS/s of HMC, A-NICE-MC, L2HMC, AR, ARLB and VI on eleven targets",
+                 "hours a seed; quick: a quarter of an hour",
+                 {{}, {}},
+                 run_table1};
+  for (const auto& row : paper_rows("")) out.axes[0].push_back(row.name);
+  for (const auto& [method, title] : kMethods) out.axes[1].push_back(method);
+  return out;
 }
 
 }  // namespace hastings::reproduce

@@ -259,7 +259,7 @@ int reproduce_command(const std::string& name, const reproduce::Options& options
   for (const auto& e : all) {
     if (name != "all" && name != e.name) continue;
     found = true;
-    reproduce::Context context(e.name, options, progress, [&](const std::string& line) {
+    reproduce::Context context(e, options, progress, [&](const std::string& line) {
       progress.done();
       fmt::print("{}: {}\n", e.name, line);
       std::fflush(stdout);

@@ -69,6 +69,39 @@ header='{"f.bias":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"f.weight":{
 "$hastings" gan calibrate d --features features.json -q >out 2>err; check "calibrate in given features" [ $? -eq 0 ]
 check "and says which" grep -q "in means" out
 fails 3 "none.json" gan calibrate d --features none.json -q
+# Images with labels (idx files): stripes that run across or down. A classifier of the labels gives its opinion.
+mkdir labelled
+idx() { # images labels number seed
+  awk -v n="$3" -v seed="$4" 'BEGIN { srand(seed); for (i = 0; i < n; ++i) { p = rand() * 6.28; c = rand() < 0.5; s = "";
+    for (y = 0; y < 8; ++y) for (x = 0; x < 8; ++x) s = s sprintf("\\x%02x", int(128 + 100 * sin(p + 0.8 * (c ? x : y)) + 20 * rand()));
+    print c, s } }' >rows
+  { printf '%b' "\\x00\\x00\\x08\\x03\\x00\\x00$(printf '\\x%02x\\x%02x' $(($3 / 256)) $(($3 % 256)))\\x00\\x00\\x00\\x08\\x00\\x00\\x00\\x08"
+    while read -r _ line; do printf '%b' "$line"; done <rows; } >"labelled/$1"
+  { printf '%b' "\\x00\\x00\\x08\\x01\\x00\\x00$(printf '\\x%02x\\x%02x' $(($3 / 256)) $(($3 % 256)))"
+    while read -r label _; do printf '%b' "\\x0$label"; done <rows; } >"labelled/$2"
+}
+idx train-images-idx3-ubyte train-labels-idx1-ubyte 900 1
+idx t10k-images-idx3-ubyte t10k-labels-idx1-ubyte 400 2
+"$hastings" gan train mnist:labelled -o l "${small[@]}" --iterations 300 --calibrate-images 400 --reference-images 300 >out 2>err
+check "train on labelled images" [ $? -eq 0 ]
+"$hastings" gan calibrate l -q >out 2>err; check "calibrate with labels" [ $? -eq 0 ]
+check "the classifier is the judge" grep -q "in a classifier of its 2 labels" out
+check "and is kept" [ -s l/classifier.safetensors ]
+cp l/calibration.json first.json
+cp l/classifier.safetensors first.safetensors
+"$hastings" gan calibrate l -q --threads 1 >out 2>err
+check "it is learned once" cmp -s l/classifier.safetensors first.safetensors
+check "and the choice repeats, on one thread too" cmp -s l/calibration.json first.json
+"$hastings" gan calibrate l --method logit+features --protocol chain -q >out 2>err; check "ratios on its features" [ $? -eq 0 ]
+"$hastings" gan sample l -n 100 -q -o l1 --threads 1 >out 2>err; check "sample by them" [ $? -eq 0 ]
+"$hastings" gan sample l -n 100 -q -o l2 --threads 2 >out 2>err
+check "the same on two threads" cmp -s l1/samples.npz l2/samples.npz
+rm l/witness.safetensors
+fails 3 "witness.safetensors" gan sample l -n 100 -q
+"$hastings" gan calibrate l --features none -q >out 2>err
+check "the discriminator alone" grep -q "in the discriminator's features" out
+fails 2 "needs a feature network" gan calibrate l --features none --method features -q
+
 "$hastings" gan compare d --features features.json -n 200 --seeds 2 --rivals top -q >out 2>err; check "compare" [ $? -eq 0 ]
 check "compare's table" grep -q "| top |" out
 "$hastings" gan compare d --features features.json -n 200 --seeds 2 --rivals top -q >again 2>err

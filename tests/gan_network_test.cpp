@@ -128,13 +128,13 @@ std::string tiny_pair() { return preset_pair("dcgan", {1, 8, 8}, 4, 6); }
 TEST(Pair, ProposalsAreAFunctionOfTheirNumbers) {
   const Pair pair = fresh_pair(tiny_pair(), 3);
   const Proposals one(pair, 7, 1), two(pair, 7, 2);
-  const Opinions a = one.opinions(0, 1000, true), b = two.opinions(300, 400, true);
+  const Opinions a = one.opinions(0, 1000, {true}), b = two.opinions(300, 400, {true});
   EXPECT_TRUE(a.rows(300, 400).logits.equal(b.logits));  // any range, any number of threads
   EXPECT_TRUE(a.rows(300, 400).features.equal(b.features));
   const Tensor images = one.render({5, 999, 5, 251});
   EXPECT_TRUE(images[0].equal(images[2]));
   // What is rendered is what was scored: the discriminator says the same of it, up to the rounding to bytes.
-  const Opinions again = opinions_of(pair, images, false, 1);
+  const Opinions again = opinions_of(pair, images, {}, 1);
   EXPECT_NEAR(again.logits[1].item<double>(), a.logits[999].item<double>(), 1e-3);
   EXPECT_NEAR(again.logits[3].item<double>(), a.logits[251].item<double>(), 1e-3);
 }

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/files.h"
+#include "hastings/gan/features.h"
 #include "hastings/gan/propose.h"
-#include "hastings/score/features.h"
 #include "support.h"
 
 namespace hastings {
@@ -42,8 +42,8 @@ TEST_P(Pairs, LoadFromBothKindsOfFilesAndJudge) {
   const std::string copy = (fs::path(::testing::TempDir()) / (std::string(example) + ".json")).string();
   write_file(copy, json.dump());
   const Pair safe = load_pair(copy, weights);
-  const Opinions a = Proposals(original, 3, 1).opinions(0, 2000, true),
-                 b = Proposals(safe, 3, 1).opinions(0, 2000, true);
+  const Opinions a = Proposals(original, 3, 1).opinions(0, 2000, {true}),
+                 b = Proposals(safe, 3, 1).opinions(0, 2000, {true});
   EXPECT_TRUE(a.logits.equal(b.logits));
   EXPECT_TRUE(at::isfinite(a.logits).all().item<bool>());
   if (fake >= 0) EXPECT_NEAR(at::sigmoid(a.logits).mean().item<double>(), fake, 0.15 * fake + 0.003);

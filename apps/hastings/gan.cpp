@@ -100,18 +100,22 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   auto& k = o.calibration;
   calibrate
       ->add_option("--method", k.method,
-                   "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined)")
+                   "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined), or on "
+                   "--features: features, logit+features")
       ->capture_default_str();
-  calibrate->add_option("--penalty", k.penalty, "C of head and refit, the inverse ridge (auto tries several)")
+  calibrate->add_option("--penalty", k.penalty, "C of the ridge on features, its inverse strength (auto tries several)")
       ->capture_default_str();
   calibrate->add_option("--protocol", k.protocol, "auto, chain, restarts, generated, plain")->capture_default_str();
   calibrate
       ->add_option("--per-output", k.per_output,
                    "Proposals an output; 0: thin a chain by its autocorrelation, to one repeat in twenty")
       ->capture_default_str();
-  calibrate->add_option("--features", o.features,
-                        "Judge distances in the features of this network, a JSON layer list with weights (default: in "
-                        "the discriminator's own)");
+  calibrate
+      ->add_option("--features", o.features,
+                   "A second opinion: a network (JSON layer list with weights) in whose features distances are judged "
+                   "and on which ratios may be learned; auto: a small classifier, where the training images have "
+                   "labels; none: the discriminator alone")
+      ->capture_default_str();
   calibrate->add_option("--feature-weights", o.feature_weights, "Its file of weights (default: as the JSON says)");
   calibrate->add_option("--seed", k.seed, "Seed of the trial proposals")->capture_default_str();
   threads(calibrate);

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
@@ -205,13 +204,12 @@ int calibrate_command(const GanOptions& o) {
   check_image_shape(images, run.pair);
   CalibrateOptions calibration = o.calibration;
   calibration.threads = o.threads;
-  std::optional<FeatureNetwork> judge;
-  if (!o.features.empty()) {
-    judge.emplace(o.features, o.feature_weights);
-    calibration.features = [&](const Tensor& pixels) { return (*judge)(pixels, o.threads); };
-    calibration.space = judge->name();
-  }
   Progress progress(o.quiet);
+  if (o.features == "auto") {
+    calibration.witness = run_classifier(run.folder, images, progress);
+  } else if (o.features != "none") {
+    calibration.witness = std::make_shared<FeatureNetwork>(o.features, o.feature_weights);
+  }
   const ChosenCalibration c = choose_calibration(run.pair, images.part(images.splits.calibrate), calibration, progress);
   progress.done();
   save_calibration(run.folder, c);

@@ -29,7 +29,7 @@ struct GanOptions {
   int threads = 0;
   // compare
   CompareOptions comparison;
-  std::string features, feature_weights;
+  std::string features = "auto", feature_weights;  // calibrate too
   // what was given rather than left to its default
   bool data_given = false, protocol_given = false, per_output_given = false;
   bool new_end = false;  // of a training

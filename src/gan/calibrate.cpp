@@ -158,20 +158,26 @@ Calibration fit_isotonic(const Opinions& real, const Opinions& fake) {
   return out;
 }
 
+// The features a calibration is linear in.
+const Tensor& seen(const Calibration& c, const Opinions& o) { return c.of_witness() ? o.witness : o.features; }
+
 Calibration fit_head(const std::string& method, double penalty, const Opinions& real, const Opinions& fake,
                      const Tensor& start) {
-  if (!real.features.defined() || !fake.features.defined())
-    throw ConfigError(
-        fmt::format("calibration '{}': the discriminator does not show the features its last layer sees", method));
-  const Tensor features = at::cat({real.features, fake.features});
-  const Standardiser standardise(features);  // constant columns take no part
-  Tensor rows = standardise(features);
-  const int64_t width = rows.size(1);
   Calibration out;
   out.method = method;
   out.penalty = penalty;
+  const Tensor &of_real = seen(out, real), &of_fake = seen(out, fake);
+  if (!of_real.defined() || !of_fake.defined())
+    throw ConfigError(fmt::format("calibration '{}': {}", method,
+                                  out.of_witness()
+                                      ? "needs a feature network (--features)"
+                                      : "the discriminator does not show the features its last layer sees"));
+  const Tensor features = at::cat({of_real, of_fake});
+  const Standardiser standardise(features);  // constant columns take no part
+  Tensor rows = standardise(features);
+  const int64_t width = rows.size(1);
   double logit_mean = 0, logit_scale = 1;
-  if (method == "refit") {
+  if (out.with_logit()) {
     const Tensor logits = at::cat({real.logits, fake.logits});
     logit_mean = logits.mean().item<double>();
     logit_scale = std::max(logits.std().item<double>(), 1e-12);
@@ -181,7 +187,7 @@ Calibration fit_head(const std::string& method, double penalty, const Opinions& 
   out.solution = w;
   out.weight = (w.narrow(0, 0, width) / standardise.scale.to(at::kDouble)).contiguous();
   out.bias = (w[w.size(0) - 1] - out.weight.dot(standardise.mean.to(at::kDouble))).item<double>();
-  if (method == "refit") {
+  if (out.with_logit()) {
     out.coefficients = {w[width].item<double>() / logit_scale};
     out.bias -= out.coefficients[0] * logit_mean;
   }
@@ -193,7 +199,8 @@ Calibration fit_head(const std::string& method, double penalty, const Opinions& 
 int64_t Opinions::size() const { return logits.size(0); }
 
 Opinions Opinions::rows(int64_t from, int64_t count) const {
-  return {logits.narrow(0, from, count), features.defined() ? features.narrow(0, from, count) : Tensor()};
+  auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, from, count) : Tensor(); };
+  return {part(logits), part(features), part(witness)};
 }
 
 Tensor Calibration::apply(const Opinions& o) const {
@@ -201,9 +208,9 @@ Tensor Calibration::apply(const Opinions& o) const {
   if (method == "none") return o.logits;
   if (method == "platt") return o.logits * c[0] + c[1];
   if (method == "beta") return -at::softplus(-o.logits) * c[0] + at::softplus(o.logits) * c[1] + c[2];
-  if (needs_features()) {
-    const Tensor head = o.features.mv(weight.to(at::kFloat)).to(at::kDouble) + bias;
-    return method == "refit" ? head + o.logits * c[0] : head;
+  if (of_features()) {
+    const Tensor head = seen(*this, o).mv(weight.to(at::kFloat)).to(at::kDouble) + bias;
+    return with_logit() ? head + o.logits * c[0] : head;
   }
   auto scores = to_vector(o.logits);
   for (double& s : scores) {
@@ -229,9 +236,10 @@ Calibration fit_calibration(const std::string& method, double penalty, const Opi
   if (method == "none") return {};
   if (method == "platt" || method == "beta") return fit_scores(method, real, fake);
   if (method == "isotonic") return fit_isotonic(real, fake);
-  if (method == "head" || method == "refit")
+  if (Calibration::of_features(method))
     return fit_head(method, penalty, real, fake, start != nullptr ? start->solution : Tensor());
-  throw ConfigError(fmt::format("calibration '{}': must be none, platt, beta, isotonic, head or refit", method));
+  throw ConfigError(fmt::format(
+      "calibration '{}': must be none, platt, beta, isotonic, head, refit, features or logit+features", method));
 }
 
 CalibrationQuality calibration_quality(const Tensor& real, const Tensor& fake) {

@@ -1,4 +1,4 @@
-// A chosen calibration on disk: calibration.json and calibration.safetensors.
+// A chosen calibration on disk: calibration.json and calibration.safetensors; its witness is in witness.json.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -96,6 +96,7 @@ void save_calibration(const std::string& folder, const ChosenCalibration& c) {
                   {"trials", trials},
                   {"reasons", c.reasons},
                   {"warnings", c.warnings}};
+  if (c.calibration.of_witness()) c.calibration.witness->save(file("witness"));
   write_safetensors(file("calibration.safetensors"), tensors);
   write_file(file("calibration.json"), j.dump(2) + "\n");
 }
@@ -128,7 +129,10 @@ ChosenCalibration load_calibration(const std::string& folder) {
     c.reasons = j.at("reasons").get<std::vector<std::string>>();
     c.warnings = j.at("warnings").get<std::vector<std::string>>();
     c.real_scores = to_vector(tensors.at("real_scores"));
-    if (c.calibration.needs_features()) c.calibration.weight = tensors.at("weight");
+    if (c.calibration.of_features()) c.calibration.weight = tensors.at("weight");
+    if (c.calibration.of_witness())
+      c.calibration.witness =
+          std::make_shared<FeatureNetwork>((std::filesystem::path(folder) / "witness.json").string());
   } catch (const json::exception&) {
     throw DataError(fmt::format("{}: is damaged", path));
   } catch (const std::out_of_range&) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -101,12 +100,6 @@ int64_t thinning(const std::vector<double>& weights, uint64_t seed) {
   return static_cast<int64_t>(weights.size()) / 20;
 }
 
-std::vector<int64_t> numbers(int64_t from, int64_t count) {
-  std::vector<int64_t> out(static_cast<size_t>(count));
-  std::iota(out.begin(), out.end(), from);
-  return out;
-}
-
 struct Candidate {
   std::string method;
   double penalty;
@@ -115,8 +108,10 @@ struct Candidate {
 std::vector<Candidate> candidates(const CalibrateOptions& o, bool features) {
   if (o.method != "auto") return {{o.method, o.penalty}};
   std::vector<Candidate> out = {{"platt", 0}, {"beta", 0}, {"isotonic", 0}};
-  for (const char* method : {"head", "refit"}) {
-    if (!features && std::string(method) == "head") continue;
+  std::vector<std::string> methods = {"refit"};
+  if (features) methods.push_back("head");
+  if (o.witness) methods.insert(methods.end(), {"features", "logit+features"});
+  for (const auto& method : methods) {
     for (const double c : {1e-5, 1e-4, 1e-3, 1e-2, 1e-1}) out.push_back({method, c});
   }
   return out;
@@ -178,16 +173,17 @@ bool Trial::sound() const {
 
 std::string Trial::name() const {
   if (protocol == "plain") return "plain generator";
-  const bool ridge = method == "head" || method == "refit";
   return fmt::format("{}{}, {}", method == "none" ? "raw logits" : method,
-                     ridge ? fmt::format(" (C = {:g})", penalty) : "", protocol);
+                     Calibration::of_features(method) ? fmt::format(" (C = {:g})", penalty) : "", protocol);
 }
 
 void CalibrateOptions::validate() const {
-  static const std::set<std::string> methods = {"auto", "none", "platt", "beta", "isotonic", "head", "refit"},
+  static const std::set<std::string> methods = {"auto", "none",  "platt",    "beta",          "isotonic",
+                                                "head", "refit", "features", "logit+features"},
                                      protocols = {"auto", "chain", "restarts", "generated", "plain"};
   if (!methods.contains(method))
-    throw ConfigError(fmt::format("method '{}': must be auto, none, platt, beta, isotonic, head or refit", method));
+    throw ConfigError(fmt::format(
+        "method '{}': must be auto, none, platt, beta, isotonic, head, refit, features or logit+features", method));
   if (!protocols.contains(protocol))
     throw ConfigError(fmt::format("protocol '{}': must be auto, chain, restarts, generated or plain", protocol));
   if (!(penalty > 0)) throw ConfigError(fmt::format("penalty {}: must be positive", penalty));
@@ -216,13 +212,14 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
 
   // Shuffled: neighbours in a data set are alike. One half calibrates, the other judges.
   const Tensor order = Stream(o.seed, 0, Purpose::kChoice).permutation(n);
+  const Questions everything{true, o.witness.get()};
   tell("scores of real images", 0, 1);
-  const Opinions all_real = opinions_of(pair, real.index_select(0, order), true, o.threads);
+  const Opinions all_real = opinions_of(pair, real.index_select(0, order), everything, o.threads);
   const Opinions real_fit = all_real.rows(0, fitting), real_judge = all_real.rows(fitting, n - fitting);
   const int64_t fakes = std::min<int64_t>(4 * fitting, 20000);
   const Proposals fit_proposals(pair, o.seed ^ 0x9e3779b97f4a7c15ULL, o.threads);
   tell("scores of generated images", 0, 1);
-  const Opinions fake_fit = fit_proposals.opinions(0, fakes, true);
+  const Opinions fake_fit = fit_proposals.opinions(0, fakes, everything);
   if (!at::isfinite(real_fit.logits).all().item<bool>() || !at::isfinite(fake_fit.logits).all().item<bool>())
     throw NumericalError("the discriminator gives scores that are not finite");
 
@@ -234,32 +231,31 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
     const Calibration* start =
         settings.back().calibration.method == wanted[i].method ? &settings.back().calibration : nullptr;
     settings.push_back({fit_calibration(wanted[i].method, wanted[i].penalty, real_fit, fake_fit, start), {}, {}});
+    if (settings.back().calibration.of_witness()) settings.back().calibration.witness = o.witness;
   }
 
   // Judging proposals: scored by every candidate, kept as numbers and as features. The discriminator's features are
-  // reduced to their leading directions; those that were asked for are taken as they are.
+  // reduced to their leading directions; a witness's are taken as they are.
   const int64_t per_part = std::max<int64_t>(o.per_output * 500, 20000) / o.per_output * o.per_output;
   const int64_t judging = kParts * per_part, round = 16 * kProposalBlock;
   std::optional<Projection> project;
-  if (!o.features)
+  if (!o.witness)
     project.emplace(at::cat({real_fit.features.narrow(0, 0, std::min<int64_t>(fitting, 2000)),
                              fake_fit.features.narrow(0, 0, std::min<int64_t>(fakes, 2000))}),
                     o.seed);
+  auto seen = [&](const Opinions& x) { return o.witness ? x.witness : (*project)(x.features); };
   const Proposals judge_proposals(pair, o.seed ^ 0xc2b2ae3d27d4eb4fULL, o.threads);
   std::vector<Tensor> projected;
   std::vector<std::vector<Tensor>> parts(settings.size());
   for (int64_t from = 0; from < judging; from += round) {
     tell("judging proposals", from, judging);
     const int64_t count = std::min(round, judging - from);
-    const Opinions opinions = judge_proposals.opinions(from, count, true);
-    projected.push_back(o.features ? o.features(judge_proposals.render(numbers(from, count)))
-                                   : (*project)(opinions.features));
+    const Opinions opinions = judge_proposals.opinions(from, count, everything);
+    projected.push_back(seen(opinions));
     for (size_t s = 0; s < settings.size(); ++s) parts[s].push_back(settings[s].calibration.apply(opinions));
   }
   const Tensor judged = at::cat(projected);
-  const FeatureMoments real_moments =
-      feature_moments(o.features ? o.features(real.index_select(0, order.narrow(0, fitting, n - fitting)))
-                                 : (*project)(real_judge.features));
+  const FeatureMoments real_moments = feature_moments(seen(real_judge));
   std::vector<Tensor> weights;
   for (size_t s = 0; s < settings.size(); ++s) {
     weights.push_back(at::cat(parts[s]));
@@ -270,7 +266,7 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
 
   ChosenCalibration out;
   out.per_output = o.per_output;
-  out.space = o.space;
+  out.space = o.witness ? o.witness->name() : "the discriminator's features";
   out.plain = try_protocol("plain", settings[0], weights[0], judged, real_moments, o);
   out.raw = try_protocol("chain", settings[0], weights[0], judged, real_moments, o);
   std::vector<std::string> protocols = {"chain", "restarts"};

@@ -13,6 +13,7 @@
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/core/parallel.h"
+#include "hastings/gan/classifier.h"
 
 namespace hastings {
 namespace {
@@ -185,6 +186,18 @@ SplitImages load_splits(const std::string& folder, const std::string& spec) {
 void import_pair(const std::string& folder, const Pair& pair, const std::string& from_folder) {
   make_directory(folder);
   save_networks(folder, pair, from_folder);
+}
+
+std::shared_ptr<const FeatureNetwork> run_classifier(const std::string& folder, const SplitImages& images,
+                                                     Observer& observer) {
+  const std::string stem = in(folder, "classifier");
+  if (fs::exists(stem + ".json")) return std::make_shared<FeatureNetwork>(stem + ".json");
+  if (images.splits.train.empty() || !images.images.labels.defined()) return nullptr;
+  const Tensor rows = at::tensor(images.splits.train, at::kLong);
+  auto learned = std::make_shared<FeatureNetwork>(learn_classifier(
+      images.images.pixels.index_select(0, rows), images.images.labels.index_select(0, rows), {}, observer));
+  learned->save(stem);
+  return learned;
 }
 
 bool is_gan_run(const std::string& folder) { return fs::exists(in(folder, "pair.json")); }

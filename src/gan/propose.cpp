@@ -12,23 +12,24 @@
 namespace hastings {
 namespace {
 
-Opinions judge(const Pair& pair, const Tensor& images, bool features) {
+Opinions judge(const Pair& pair, const Tensor& images, const Questions& asked) {
   const at::NoGradGuard no_grad;
   Opinions out;
-  const bool shown = features && pair.discriminator->has_features();
+  const bool shown = asked.features && pair.discriminator->has_features();
   out.logits = pair.logits(images, shown ? &out.features : nullptr).to(at::kDouble);
   // A module that hides its features: the image itself, small.
-  if (features && !shown) out.features = at::adaptive_avg_pool2d(images, {8, 8}).flatten(1);
+  if (asked.features && !shown) out.features = at::adaptive_avg_pool2d(images, {8, 8}).flatten(1);
+  if (asked.witness != nullptr) out.witness = asked.witness->of_images(images);
   return out;
 }
 
 Opinions join(const std::vector<Opinions>& parts) {
-  std::vector<Tensor> logits, features;
-  for (const auto& p : parts) {
-    logits.push_back(p.logits);
-    if (p.features.defined()) features.push_back(p.features);
-  }
-  return {at::cat(logits), features.empty() ? Tensor() : at::cat(features)};
+  auto all = [&](Tensor Opinions::*member) {
+    std::vector<Tensor> out;
+    for (const auto& p : parts) out.push_back(p.*member);
+    return out.front().defined() ? at::cat(out) : Tensor();
+  };
+  return {all(&Opinions::logits), all(&Opinions::features), all(&Opinions::witness)};
 }
 
 }  // namespace
@@ -36,18 +37,18 @@ Opinions join(const std::vector<Opinions>& parts) {
 Proposals::Proposals(const Pair& pair, uint64_t seed, int threads)
     : pair_(pair), seed_(seed), threads_(resolve_threads(threads)) {}
 
-Opinions Proposals::block(int64_t number, bool features) const {
+Opinions Proposals::block(int64_t number, const Questions& questions) const {
   const at::NoGradGuard no_grad;
   Stream stream(seed_, static_cast<uint64_t>(number), Purpose::kProposal);
   // Judged as it would be handed out, in bytes, like the real images it is held against.
-  return judge(pair_, rounded_to_bytes(pair_.generate(pair_.latent.draw(stream, kProposalBlock))), features);
+  return judge(pair_, rounded_to_bytes(pair_.generate(pair_.latent.draw(stream, kProposalBlock))), questions);
 }
 
-Opinions Proposals::opinions(int64_t from, int64_t count, bool features) const {
+Opinions Proposals::opinions(int64_t from, int64_t count, const Questions& questions) const {
   const int64_t first = from / kProposalBlock, last = (from + count + kProposalBlock - 1) / kProposalBlock;
   std::vector<Opinions> parts(static_cast<size_t>(last - first));
   parallel_tasks(last - first, threads_,
-                 [&](int64_t i) { parts[static_cast<size_t>(i)] = block(first + i, features); });
+                 [&](int64_t i) { parts[static_cast<size_t>(i)] = block(first + i, questions); });
   return join(parts).rows(from - first * kProposalBlock, count);
 }
 
@@ -87,7 +88,7 @@ void Proposals::weigh(int64_t count, const Calibration& calibration, const std::
     const int64_t now = std::min(kRound, blocks - first);
     std::vector<Tensor> weights(static_cast<size_t>(now));
     parallel_tasks(now, threads_, [&](int64_t i) {
-      weights[static_cast<size_t>(i)] = calibration.apply(block(first + i, calibration.needs_features())).contiguous();
+      weights[static_cast<size_t>(i)] = calibration.apply(block(first + i, calibration.questions())).contiguous();
     });
     for (int64_t i = 0; i < now; ++i) {
       const int64_t left = count - (first + i) * kProposalBlock;
@@ -101,12 +102,12 @@ void Proposals::weigh(int64_t count, const Calibration& calibration, const std::
   }
 }
 
-Opinions opinions_of(const Pair& pair, const Tensor& pixels, bool features, int threads) {
+Opinions opinions_of(const Pair& pair, const Tensor& pixels, const Questions& questions, int threads) {
   const int64_t n = pixels.size(0), blocks = (n + kProposalBlock - 1) / kProposalBlock;
   std::vector<Opinions> parts(static_cast<size_t>(blocks));
   parallel_tasks(blocks, resolve_threads(threads), [&](int64_t b) {
     const int64_t from = b * kProposalBlock, count = std::min(kProposalBlock, n - from);
-    parts[static_cast<size_t>(b)] = judge(pair, to_network_range(pixels.narrow(0, from, count)), features);
+    parts[static_cast<size_t>(b)] = judge(pair, to_network_range(pixels.narrow(0, from, count)), questions);
   });
   return join(parts);
 }

@@ -5,14 +5,21 @@
 #include <vector>
 
 #include "hastings/core/tensor.h"
+#include "hastings/gan/features.h"
 
 namespace hastings {
 
-// What the discriminator says of images.
+// What is asked about images beside the discriminator's logit.
+struct Questions {
+  bool features = false;                    // what its last layer sees
+  const FeatureNetwork* witness = nullptr;  // what another network sees
+};
+
+// What the discriminator says of images, and a witness.
 struct Opinions {
-  Tensor logits;    // [n] double
-  Tensor features;  // [n, width] float: what its last layer sees, or where it hides that the image at 8x8; may be
-                    // undefined
+  Tensor logits;         // [n] double
+  Tensor features = {};  // [n, width] float: what its last layer sees, or where it hides that the image at 8x8
+  Tensor witness = {};   // [n, width] float: what the witness sees; both undefined where not asked for
   int64_t size() const;
   Opinions rows(int64_t from, int64_t count) const;
 };
@@ -25,16 +32,25 @@ struct Opinions {
 //   head      the last layer reset and learned by cross-entropy (the paper's way), with a ridge penalty on standardised
 //             features
 //   refit     the last layer refined: the old logit with a free slope, plus a head
+//   features, logit+features  the same two on the features of a witness, a network that was shown other things than the
+//             discriminator (a classifier of the data's labels)
 struct Calibration {
   std::string method = "none";
-  double penalty = 0;                 // head, refit: the ridge's C, inverse strength
-  std::vector<double> coefficients;   // platt a, b; beta a, b, c; refit: slope of the logit
+  double penalty = 0;                 // of the ridge on features: C, inverse strength
+  std::vector<double> coefficients;   // platt a, b; beta a, b, c; refit, logit+features: slope of the logit
   std::vector<double> knots, values;  // isotonic: logits and their log odds
-  Tensor weight;                      // [width] double: head, refit
+  Tensor weight;                      // [width] double: of the features
   double bias = 0;
-  Tensor solution;  // head, refit: as the solver left it, a start for another
+  Tensor solution;  // of the features: as the solver left it, a start for another
+  std::shared_ptr<const FeatureNetwork> witness;
 
-  bool needs_features() const { return method == "head" || method == "refit"; }
+  static bool of_features(const std::string& method) {
+    return method == "head" || method == "refit" || method == "features" || method == "logit+features";
+  }
+  bool of_features() const { return of_features(method); }
+  bool of_witness() const { return method == "features" || method == "logit+features"; }
+  bool with_logit() const { return method == "refit" || method == "logit+features"; }
+  Questions questions() const { return {of_features() && !of_witness(), of_witness() ? witness.get() : nullptr}; }
   Tensor apply(const Opinions& opinions) const;  // [n] double: log p/q up to a constant
 };
 

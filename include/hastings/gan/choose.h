@@ -1,7 +1,7 @@
 // Which calibration and which protocol: chosen from held-out evidence, and said why.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,14 +14,14 @@ namespace hastings {
 
 struct CalibrateOptions {
   std::string method = "auto";    // or one of Calibration's
-  double penalty = 0.01;          // of head and refit; auto tries several
+  double penalty = 0.01;          // where there is a ridge; auto tries several
   std::string protocol = "auto";  // or chain, restarts, generated
   int64_t per_output = 10;        // 0: as many as the chosen chain's autocorrelation asks for
   uint64_t seed = 1;
   int threads = 0;
-  // Where distances are judged: features of uint8 images, and their name; empty: the discriminator's own.
-  std::function<Tensor(const Tensor&)> features;
-  std::string space = "the discriminator's features";
+  // A second opinion: distances are judged in its features, and ratios may use them. Without one, distances are judged
+  // in the discriminator's own features.
+  std::shared_ptr<const FeatureNetwork> witness;
   void validate() const;
 };
 

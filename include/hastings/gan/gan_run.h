@@ -1,10 +1,12 @@
 // A GAN's run on disk: pair.json with the networks and their weights, config.json, splits.json, history.csv, samples/,
-// state.safetensors (to go on training), calibration.json.
+// state.safetensors (to go on training), classifier.json, calibration.json.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "hastings/data/images.h"
+#include "hastings/gan/features.h"
 #include "hastings/gan/train.h"
 
 namespace hastings {
@@ -52,6 +54,11 @@ GanTrained train_gan(const std::string& folder, const SplitImages& images, const
                      Observer& observer);
 // The request of a run that was begun.
 GanTrainRequest stored_gan_request(const std::string& folder);
+
+// A classifier of the labels of the training images, learned once and kept in the run; null where nothing was trained
+// on here, or there are no labels.
+std::shared_ptr<const FeatureNetwork> run_classifier(const std::string& folder, const SplitImages& images,
+                                                     Observer& observer);
 
 bool is_gan_run(const std::string& folder);
 

@@ -17,8 +17,8 @@ class Proposals {
  public:
   Proposals(const Pair& pair, uint64_t seed, int threads);
 
-  // What the discriminator says of proposals [from, from + count); features only where asked for.
-  Opinions opinions(int64_t from, int64_t count, bool features) const;
+  // What is said of proposals [from, from + count).
+  Opinions opinions(int64_t from, int64_t count, const Questions& questions) const;
   // uint8 [numbers, c, h, w]
   Tensor render(const std::vector<int64_t>& numbers) const;
   // Calls `take(first, calibrated log weights)` for blocks of [0, count) in order; memory is bounded.
@@ -26,13 +26,13 @@ class Proposals {
              Observer& observer) const;
 
  private:
-  Opinions block(int64_t number, bool features) const;
+  Opinions block(int64_t number, const Questions& questions) const;
   const Pair& pair_;
   uint64_t seed_;
   int threads_;
 };
 
 // The same for real images, uint8 [n, c, h, w].
-Opinions opinions_of(const Pair& pair, const Tensor& pixels, bool features, int threads);
+Opinions opinions_of(const Pair& pair, const Tensor& pixels, const Questions& questions, int threads);
 
 }  // namespace hastings

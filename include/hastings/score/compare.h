@@ -8,7 +8,7 @@
 #include "hastings/core/events.h"
 #include "hastings/gan/gan_run.h"
 #include "hastings/gan/sample.h"
-#include "hastings/score/features.h"
+#include "hastings/gan/features.h"
 
 namespace hastings {
 

@@ -1,4 +1,4 @@
-// Features of images, for distances between sets of them.
+// Features of images, for distances between sets of them and as a second opinion beside the discriminator's.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,20 @@ namespace hastings {
 class FeatureNetwork {
  public:
   explicit FeatureNetwork(const std::string& path, const std::string& weights = "");
+  // From the description's text, with weights at hand.
+  FeatureNetwork(const std::string& description, const Weights& weights);
+
   Tensor operator()(const Tensor& pixels, int threads) const;  // uint8 [n, c, h, w] to float [n, d]
+  Tensor of_images(const Tensor& images) const;                // the same for floats in -1 to 1, on this thread
   const std::string& name() const { return name_; }
+  // STEM.json and STEM.safetensors: what the constructor opens.
+  void save(const std::string& stem) const;
 
  private:
-  std::string name_;
+  void build(const std::string& text, const std::string& file);
+  void load(const Weights& weights, const std::string& file);
+
+  std::string name_, description_;
   std::unique_ptr<Network> network_;
 };
 

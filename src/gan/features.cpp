@@ -1,0 +1,84 @@
+#include "hastings/gan/features.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hastings/core/error.h"
+#include "hastings/core/files.h"
+#include "hastings/core/parallel.h"
+
+namespace hastings {
+
+namespace fs = std::filesystem;
+
+using nlohmann::json;
+
+void FeatureNetwork::build(const std::string& text, const std::string& file) {
+  const json description = json::parse(text, nullptr, false, true);
+  if (!description.is_object()) throw DataError(fmt::format("{}: is not a JSON object", file));
+  try {
+    network_ = build_network(description);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", file, error.what()));
+  }
+  name_ = description.value("name", fs::path(file).stem().string());
+  description_ = description.dump(2);
+}
+
+void FeatureNetwork::load(const Weights& weights, const std::string& file) {
+  Weights used;
+  const Weights wanted = network_->weights();
+  for (const auto& [name, value] : weights) {
+    if (wanted.contains(name)) used[name] = value;
+  }
+  network_->load(used, file);
+}
+
+FeatureNetwork::FeatureNetwork(const std::string& path, const std::string& weights) {
+  build(read_file(path), path);
+  const json description = json::parse(description_);
+  if (weights.empty() && !description.contains("weights"))
+    throw ConfigError(fmt::format("{}: needs 'weights', the file they are in", path));
+  const std::string file =
+      weights.empty() ? (fs::path(path).parent_path() / description["weights"].get<std::string>()).string() : weights;
+  load(read_weights(file), file);
+}
+
+FeatureNetwork::FeatureNetwork(const std::string& description, const Weights& weights) {
+  build(description, "features");
+  load(weights, "features");
+}
+
+void FeatureNetwork::save(const std::string& stem) const {
+  json description = json::parse(description_);
+  description["name"] = name_;
+  description["weights"] = fs::path(stem).filename().string() + ".safetensors";
+  write_safetensors(stem + ".safetensors", network_->weights());
+  write_file(stem + ".json", description.dump(2) + "\n");
+}
+
+Tensor FeatureNetwork::of_images(const Tensor& images) const {
+  const at::NoGradGuard no_grad;
+  return network_->forward((images + 1).mul_(0.5)).flatten(1);
+}
+
+Tensor FeatureNetwork::operator()(const Tensor& pixels, int threads) const {
+  const auto& input = network_->input_shape();
+  if (pixels.sizes().slice(1) != at::IntArrayRef(input))
+    throw ConfigError(fmt::format("{}: wants images of {}x{}x{}, these are {}x{}x{}", name_, input[0], input[1],
+                                  input[2], pixels.size(1), pixels.size(2), pixels.size(3)));
+  constexpr int64_t kBlock = 200;
+  const int64_t n = pixels.size(0), blocks = (n + kBlock - 1) / kBlock;
+  std::vector<Tensor> parts(static_cast<size_t>(blocks));
+  parallel_tasks(blocks, resolve_threads(threads), [&](int64_t b) {
+    const at::NoGradGuard no_grad;
+    const Tensor x = pixels.narrow(0, b * kBlock, std::min(kBlock, n - b * kBlock)).to(at::kFloat).div_(255);
+    parts[static_cast<size_t>(b)] = network_->forward(x).flatten(1);
+  });
+  return at::cat(parts);
+}
+
+}  // namespace hastings

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -102,18 +103,19 @@ int64_t thinning(const std::vector<double>& weights, uint64_t seed) {
 
 struct Candidate {
   std::string method;
-  double penalty;
+  std::vector<double> penalties;
 };
 
 std::vector<Candidate> candidates(const CalibrateOptions& o, bool features) {
-  if (o.method != "auto") return {{o.method, o.penalty}};
-  std::vector<Candidate> out = {{"platt", 0}, {"beta", 0}, {"isotonic", 0}};
+  if (o.method == "none") return {};
+  if (o.method != "auto") return {{o.method, {o.penalty}}};
+  // The dearest first.
   std::vector<std::string> methods = {"refit"};
   if (features) methods.push_back("head");
-  if (o.witness) methods.insert(methods.end(), {"features", "logit+features"});
-  for (const auto& method : methods) {
-    for (const double c : {1e-5, 1e-4, 1e-3, 1e-2, 1e-1}) out.push_back({method, c});
-  }
+  if (o.witness) methods.insert(methods.end(), {"logit+features", "features"});
+  std::vector<Candidate> out;
+  for (const auto& method : methods) out.push_back({method, {1e-5, 1e-4, 1e-3, 1e-2, 1e-1}});
+  for (const char* method : {"isotonic", "beta", "platt"}) out.push_back({method, {0}});
   return out;
 }
 
@@ -223,16 +225,23 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   if (!at::isfinite(real_fit.logits).all().item<bool>() || !at::isfinite(fake_fit.logits).all().item<bool>())
     throw NumericalError("the discriminator gives scores that are not finite");
 
+  // One method after the other on each core; a penalty starts where the one before it ended.
   const auto wanted = candidates(o, pair.discriminator->has_features());
+  std::vector<std::vector<Setting>> fitted(wanted.size());
+  tell("fitting", 0, 1);
+  parallel_tasks(static_cast<int64_t>(wanted.size()), resolve_threads(o.threads), [&](int64_t i) {
+    const auto& [method, penalties] = wanted[static_cast<size_t>(i)];
+    auto& own = fitted[static_cast<size_t>(i)];
+    for (const double c : penalties) {
+      check_stop();
+      Calibration next =
+          fit_calibration(method, c, real_fit, fake_fit, own.empty() ? nullptr : &own.back().calibration);
+      if (next.of_witness()) next.witness = o.witness;
+      own.push_back({std::move(next), {}, {}});
+    }
+  });
   std::vector<Setting> settings(1);  // the first: logits as they are
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    tell("fitting " + wanted[i].method, static_cast<int64_t>(i), static_cast<int64_t>(wanted.size()));
-    if (wanted[i].method == "none") continue;
-    const Calibration* start =
-        settings.back().calibration.method == wanted[i].method ? &settings.back().calibration : nullptr;
-    settings.push_back({fit_calibration(wanted[i].method, wanted[i].penalty, real_fit, fake_fit, start), {}, {}});
-    if (settings.back().calibration.of_witness()) settings.back().calibration.witness = o.witness;
-  }
+  for (auto& own : fitted) std::move(own.begin(), own.end(), std::back_inserter(settings));
 
   // Judging proposals: scored by every candidate, kept as numbers and as features. The discriminator's features are
   // reduced to their leading directions; a witness's are taken as they are.

@@ -10,7 +10,7 @@
 namespace hastings {
 
 struct ClassifierOptions {
-  int64_t steps = 1200, batch = 64, width = 32;  // width: channels of the first stage
+  int64_t steps = 2500, batch = 64, width = 32;  // width: channels of the first stage
   double learning_rate = 2e-3;
   uint64_t seed = 1;
   void validate() const;

@@ -334,11 +334,15 @@ TEST(Choose, IsStoredAndComesBack) {
   c.real_scores = {1, 2, 3};
   c.reasons = {"because"};
   c.quality.curve_predicted = {0.5};
+  c.quality.odds_fake = std::numeric_limits<double>::infinity();
+  c.trials = {{"beta", "chain", 0, 0.5}};
   save_calibration(folder, c);
   const ChosenCalibration back = load_calibration(folder);
   EXPECT_EQ(back.protocol, "chain");
   EXPECT_EQ(back.space, "some features");
   EXPECT_EQ(back.real_scores, c.real_scores);
+  EXPECT_EQ(back.quality.odds_fake, c.quality.odds_fake);
+  EXPECT_EQ(back.trials.at(0).log_loss, 0.5);
   const Opinions o = opinions(at::ones({2}), at::ones({2, 4}));
   EXPECT_TRUE(back.calibration.apply(o).equal(c.calibration.apply(o)));
   EXPECT_EQ(back.calibration.apply(o)[0].item<double>(), 6 - 0.5 + 2.5);

@@ -14,29 +14,11 @@
 #include "hastings/diagnose/mean_error.h"
 
 namespace hastings {
-namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-json to_json(const CompareCell& c) {
-  return {{"protocol", c.protocol}, {"seed", c.seed},       {"distance", c.distance},      {"acceptance", c.acceptance},
-          {"unique", c.unique},     {"seconds", c.seconds}, {"longest_run", c.longest_run}};
-}
-
-CompareCell cell_from(const json& j) {
-  CompareCell c;
-  c.protocol = j.at("protocol").get<std::string>();
-  c.seed = j.at("seed").get<uint64_t>();
-  c.distance = j.at("distance").get<double>();
-  c.acceptance = j.at("acceptance").get<double>();
-  c.unique = j.at("unique").get<double>();
-  c.seconds = j.at("seconds").get<double>();
-  c.longest_run = j.at("longest_run").get<int64_t>();
-  return c;
-}
-
-}  // namespace
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareCell, protocol, seed, distance, acceptance, unique, seconds, longest_run)
 
 void CompareOptions::validate() const {
   if (outputs < 100) throw ConfigError(fmt::format("outputs {}: at least 100 for a distance", outputs));
@@ -77,7 +59,7 @@ Comparison compare_gan(const std::string& folder, const Pair& pair, const Chosen
       if (fs::exists(path(protocol))) {
         const json stored = json::parse(read_file(path(protocol)), nullptr, false);
         if (stored.is_object() && stored.value("identity", "") == identity) {
-          out.cells.push_back(cell_from(stored.at("cell")));
+          out.cells.push_back(stored.at("cell").get<CompareCell>());
           continue;
         }
       }
@@ -100,7 +82,7 @@ Comparison compare_gan(const std::string& folder, const Pair& pair, const Chosen
                      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       for (const auto& w : samples[i].warnings)
         out.warnings.push_back(fmt::format("{}, seed {}: {}", cell.protocol, seed, w));
-      write_file(path(cell.protocol), json{{"identity", identity}, {"cell", to_json(cell)}}.dump(2) + "\n");
+      write_file(path(cell.protocol), json{{"identity", identity}, {"cell", cell}}.dump(2) + "\n");
       out.cells.push_back(cell);
     }
   }

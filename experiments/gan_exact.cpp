@@ -134,15 +134,13 @@ PlotLayer histogram(const Tensor& x, const std::string& title, int color) {
 // A last layer on the bumps; its penalty by the log-loss on a third of the samples.
 Calibration learn_ratio(const Opinions& real, const Opinions& fake) {
   const int64_t fit = real.size() * 2 / 3, rest = real.size() - fit;
-  Calibration best, last;
+  Calibration best;
   double best_loss = INFINITY;
-  for (const double c : {1e-4, 1e-3, 1e-2, 1e-1, 1.0}) {
-    last = fit_calibration("head", c, real.rows(0, fit), fake.rows(0, fit), last.solution.defined() ? &last : nullptr);
-    const double loss =
-        calibration_quality(last.apply(real.rows(fit, rest)), last.apply(fake.rows(fit, rest))).log_loss;
+  for (auto& c : fit_calibrations("head", {1e-4, 1e-3, 1e-2, 1e-1, 1.0}, real.rows(0, fit), fake.rows(0, fit))) {
+    const double loss = calibration_quality(c.apply(real.rows(fit, rest)), c.apply(fake.rows(fit, rest))).log_loss;
     if (loss < best_loss) {
       best_loss = loss;
-      best = last;
+      best = std::move(c);
     }
   }
   return best;

@@ -268,9 +268,9 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   EXPECT_NEAR(mean_of("plain"), 0.0, 0.03);
   EXPECT_NE(error_of([&] {
               options.witness = nullptr;
-              options.method = "features";
+              options.method = "witness";
               choose_calibration(pair, real, options, silent);
-            }).find("--features"),
+            }).find("--witness"),
             std::string::npos);
 }
 
@@ -296,6 +296,8 @@ TEST(Classifier, LearnsWhatTellsTheClassesApart) {
                        again = learn_classifier(pixels, labels, options, silent);
   EXPECT_TRUE(learned(fresh, 1).equal(again(fresh, 2)));
   EXPECT_TRUE(learned(fresh, 1).allclose(learned.of_images(to_network_range(fresh)), 1e-4, 1e-5));
+  const FeatureNetwork renamed = learn_classifier(pixels, 4 * labels - 1, options, silent);  // labels -1 and 3
+  EXPECT_TRUE(learned(fresh, 1).equal(renamed(fresh, 1)));
   options.steps = 1;
   const FeatureNetwork unlearned = learn_classifier(pixels, labels, options, silent);
   // A fixed, weak rule on the features: the nearer of the two class means.
@@ -319,16 +321,23 @@ TEST(Choose, WithNothingToGainThereIsNoFilter) {
     std::iota(n.begin(), n.end(), 0);
     return n;
   }());
-  const ChosenCalibration c = choose_calibration(pair, real, {}, silent);
-  // No filter, or one that hardly does anything.
-  EXPECT_TRUE(c.protocol == "plain" || c.expected.acceptance > 0.9) << c.protocol << " " << c.expected.acceptance;
+  int filtered = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    CalibrateOptions options;
+    options.seed = seed;
+    const ChosenCalibration c = choose_calibration(pair, real, options, silent);
+    // No filter, or by bad luck one that hardly does anything.
+    EXPECT_TRUE(c.protocol == "plain" || c.expected.acceptance > 0.8) << c.protocol << " " << c.expected.acceptance;
+    filtered += c.protocol == "plain" ? 0 : 1;
+  }
+  EXPECT_LE(filtered, 4);
 }
 
 TEST(Choose, IsStoredAndComesBack) {
   const std::string folder = (std::filesystem::path(::testing::TempDir()) / "hastings-choice").string();
   make_directory(folder);
   ChosenCalibration c;
-  c.calibration = {"refit", 0.01, {2.5}, {}, {}, at::arange(4, at::kDouble), -0.5, {}, {}};
+  c.calibration = {"refit", 0.01, {2.5}, {}, {}, at::arange(4, at::kDouble), -0.5, {}};
   c.protocol = "chain";
   c.space = "some features";
   c.real_scores = {1, 2, 3};

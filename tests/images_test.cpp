@@ -189,6 +189,19 @@ TEST(Images, ArraysInEitherLayout) {
   expect_error<ConfigError>([&] { read_images("nothing-like-this"); }, "must be mnist:FOLDER");
 }
 
+TEST(Images, AFingerprintKnowsEveryPixelAndTheOrder) {
+  ImageSet set, other;
+  set.pixels = noise({50, 1, 3, 3}, 11);  // 450 bytes: no multiple of eight
+  other.pixels = set.pixels.clone();
+  EXPECT_EQ(fingerprint(set), fingerprint(other));
+  other.pixels[49][0][2][2].bitwise_xor_(1);
+  EXPECT_NE(fingerprint(set), fingerprint(other));
+  other.pixels = set.pixels.flip(0);
+  EXPECT_NE(fingerprint(set), fingerprint(other));
+  other.pixels = set.pixels.narrow(0, 0, 49);
+  EXPECT_NE(fingerprint(set), fingerprint(other));
+}
+
 TEST(Splits, AreDisjointAndDeterministicAndLeaksAreFound) {
   ImageSet set;
   set.name = "made";

@@ -99,9 +99,10 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
                         "Where the pair's files of weights are (default: beside its JSON)");
   auto& k = o.calibration;
   calibrate
-      ->add_option("--method", k.method,
-                   "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined), or on "
-                   "--features: features, logit+features")
+      ->add_option(
+          "--method", k.method,
+          "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined), or the same "
+          "two on what a witness sees: witness, logit+witness")
       ->capture_default_str();
   calibrate->add_option("--penalty", k.penalty, "C of the ridge on features, its inverse strength (auto tries several)")
       ->capture_default_str();
@@ -111,12 +112,12 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
                    "Proposals an output; 0: thin a chain by its autocorrelation, to one repeat in twenty")
       ->capture_default_str();
   calibrate
-      ->add_option("--features", o.features,
+      ->add_option("--witness", o.witness,
                    "A second opinion: a network (JSON layer list with weights) in whose features distances are judged "
-                   "and on which ratios may be learned; auto: a small classifier, where the training images have "
-                   "labels; none: the discriminator alone")
+                   "and on which ratios may be learned; auto: a small classifier, where the images the run was trained "
+                   "on have labels; none: the discriminator alone")
       ->capture_default_str();
-  calibrate->add_option("--feature-weights", o.feature_weights, "Its file of weights (default: as the JSON says)");
+  calibrate->add_option("--witness-weights", o.witness_weights, "Its file of weights (default: as the JSON says)");
   calibrate->add_option("--seed", k.seed, "Seed of the trial proposals")->capture_default_str();
   threads(calibrate);
   add_data_options(*calibrate, o.data);

@@ -191,7 +191,7 @@ int calibrate_command(const GanOptions& o) {
   OpenedRun run = open_run(o.pair, o.weights_folder, o.folder);
   SplitImages images;
   if (fs::exists(fs::path(run.folder) / "splits.json")) {
-    images = load_splits(run.folder, o.data_given && fs::is_directory(o.pair) ? o.data.spec : "");
+    images = load_splits(run.folder, o.data_given ? o.data.spec : "");
   } else {
     if (!o.data_given)
       throw ConfigError("--data: name the images the networks were trained to make (mnist:FOLDER, folder:FOLDER ...)");
@@ -205,10 +205,10 @@ int calibrate_command(const GanOptions& o) {
   CalibrateOptions calibration = o.calibration;
   calibration.threads = o.threads;
   Progress progress(o.quiet);
-  if (o.features == "auto") {
+  if (o.witness == "auto") {
     calibration.witness = run_classifier(run.folder, images, progress);
-  } else if (o.features != "none") {
-    calibration.witness = std::make_shared<FeatureNetwork>(o.features, o.feature_weights);
+  } else if (o.witness != "none") {
+    calibration.witness = std::make_shared<FeatureNetwork>(o.witness, o.witness_weights);
   }
   const ChosenCalibration c = choose_calibration(run.pair, images.part(images.splits.calibrate), calibration, progress);
   progress.done();

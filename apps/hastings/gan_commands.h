@@ -23,13 +23,14 @@ struct GanOptions {
   // calibrate
   std::string pair, weights_folder;
   CalibrateOptions calibration;
+  std::string witness = "auto", witness_weights;
   // sample
   FilterOptions filter;
   bool pictures = false;
   int threads = 0;
   // compare
   CompareOptions comparison;
-  std::string features = "auto", feature_weights;  // calibrate too
+  std::string features, feature_weights;
   // what was given rather than left to its default
   bool data_given = false, protocol_given = false, per_output_given = false;
   bool new_end = false;  // of a training

@@ -253,6 +253,20 @@ Splits make_splits(const ImageSet& images, const SplitOptions& options, uint64_t
   return out;
 }
 
+uint64_t fingerprint(const ImageSet& images) {
+  const Tensor flat = images.pixels.contiguous();
+  const auto* bytes = flat.data_ptr<uint8_t>();
+  const auto n = static_cast<size_t>(flat.numel());
+  uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, eight bytes at a time
+  for (size_t i = 0; i < n; i += 8) {
+    uint64_t word = n - i;  // the length takes part
+    std::memcpy(&word, bytes + i, std::min<size_t>(8, n - i));
+    hash = (hash ^ word) * 0x100000001b3ULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
 int64_t check_splits(const ImageSet& images, const Splits& splits) {
   const int64_t n = images.pixels.size(0);
   std::vector<char> owner(static_cast<size_t>(n), 0);

@@ -161,35 +161,42 @@ Calibration fit_isotonic(const Opinions& real, const Opinions& fake) {
 // The features a calibration is linear in.
 const Tensor& seen(const Calibration& c, const Opinions& o) { return c.of_witness() ? o.witness : o.features; }
 
-Calibration fit_head(const std::string& method, double penalty, const Opinions& real, const Opinions& fake,
-                     const Tensor& start) {
-  Calibration out;
-  out.method = method;
-  out.penalty = penalty;
-  const Tensor &of_real = seen(out, real), &of_fake = seen(out, fake);
+// The features are standardised once for all penalties, and a penalty starts where the one before it ended.
+std::vector<Calibration> fit_linear(const Calibration& kind, const std::vector<double>& penalties, const Opinions& real,
+                                    const Opinions& fake) {
+  const Tensor &of_real = seen(kind, real), &of_fake = seen(kind, fake);
   if (!of_real.defined() || !of_fake.defined())
-    throw ConfigError(fmt::format("calibration '{}': {}", method,
-                                  out.of_witness()
-                                      ? "needs a feature network (--features)"
+    throw ConfigError(fmt::format("calibration '{}': {}", kind.method,
+                                  kind.of_witness()
+                                      ? "needs a witness, another network that sees the images"
                                       : "the discriminator does not show the features its last layer sees"));
-  const Tensor features = at::cat({of_real, of_fake});
+  const int64_t width = of_real.size(1);
+  Tensor rows = at::empty({real.size() + fake.size(), width + (kind.with_logit() ? 1 : 0)}, at::kFloat);
+  Tensor features = rows.narrow(1, 0, width);
+  features.narrow(0, 0, real.size()).copy_(of_real);
+  features.narrow(0, real.size(), fake.size()).copy_(of_fake);
   const Standardiser standardise(features);  // constant columns take no part
-  Tensor rows = standardise(features);
-  const int64_t width = rows.size(1);
+  features.sub_(standardise.mean).div_(standardise.scale);
   double logit_mean = 0, logit_scale = 1;
-  if (out.with_logit()) {
+  if (kind.with_logit()) {
     const Tensor logits = at::cat({real.logits, fake.logits});
     logit_mean = logits.mean().item<double>();
     logit_scale = std::max(logits.std().item<double>(), 1e-12);
-    rows = at::cat({rows, ((logits - logit_mean) / logit_scale).to(at::kFloat).unsqueeze(1)}, 1);
+    rows.select(1, width).copy_((logits - logit_mean) / logit_scale);
   }
-  const Tensor w = logistic_regression(rows, real.size(), penalty, width, start);
-  out.solution = w;
-  out.weight = (w.narrow(0, 0, width) / standardise.scale.to(at::kDouble)).contiguous();
-  out.bias = (w[w.size(0) - 1] - out.weight.dot(standardise.mean.to(at::kDouble))).item<double>();
-  if (out.with_logit()) {
-    out.coefficients = {w[width].item<double>() / logit_scale};
-    out.bias -= out.coefficients[0] * logit_mean;
+  std::vector<Calibration> out;
+  Tensor w;
+  for (const double penalty : penalties) {
+    Calibration c = kind;
+    c.penalty = penalty;
+    w = logistic_regression(rows, real.size(), penalty, width, w);
+    c.weight = (w.narrow(0, 0, width) / standardise.scale.to(at::kDouble)).contiguous();
+    c.bias = (w[w.size(0) - 1] - c.weight.dot(standardise.mean.to(at::kDouble))).item<double>();
+    if (kind.with_logit()) {
+      c.coefficients = {w[width].item<double>() / logit_scale};
+      c.bias -= c.coefficients[0] * logit_mean;
+    }
+    out.push_back(std::move(c));
   }
   return out;
 }
@@ -229,17 +236,25 @@ Tensor Calibration::apply(const Opinions& o) const {
   return at::tensor(scores, at::kDouble);
 }
 
-Calibration fit_calibration(const std::string& method, double penalty, const Opinions& real, const Opinions& fake,
-                            const Calibration* start) {
+std::vector<Calibration> fit_calibrations(const std::string& method, const std::vector<double>& penalties,
+                                          const Opinions& real, const Opinions& fake,
+                                          const std::shared_ptr<const FeatureNetwork>& witness) {
   if (real.size() < 50 || fake.size() < 50)
     throw DataError(fmt::format("calibration: {} real and {} generated images are too few", real.size(), fake.size()));
-  if (method == "none") return {};
-  if (method == "platt" || method == "beta") return fit_scores(method, real, fake);
-  if (method == "isotonic") return fit_isotonic(real, fake);
-  if (Calibration::of_features(method))
-    return fit_head(method, penalty, real, fake, start != nullptr ? start->solution : Tensor());
-  throw ConfigError(fmt::format(
-      "calibration '{}': must be none, platt, beta, isotonic, head, refit, features or logit+features", method));
+  Calibration kind;
+  kind.method = method;
+  if (method == "none") return {kind};
+  if (method == "platt" || method == "beta") return {fit_scores(method, real, fake)};
+  if (method == "isotonic") return {fit_isotonic(real, fake)};
+  if (!kind.of_features())
+    throw ConfigError(fmt::format(
+        "calibration '{}': must be none, platt, beta, isotonic, head, refit, witness or logit+witness", method));
+  if (kind.of_witness()) kind.witness = witness;
+  return fit_linear(kind, penalties, real, fake);
+}
+
+Calibration fit_calibration(const std::string& method, double penalty, const Opinions& real, const Opinions& fake) {
+  return fit_calibrations(method, {penalty}, real, fake).front();
 }
 
 CalibrationQuality calibration_quality(const Tensor& real, const Tensor& fake) {

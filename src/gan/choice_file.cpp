@@ -24,11 +24,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrationQuality, log_loss, log_loss_error,
 namespace {
 
 // JSON knows no infinity; it comes back from null.
-void restore_infinities(json& j) {
+CalibrationQuality quality_from(json j) {
   for (auto& value : j) {
     if (value.is_null()) value = std::numeric_limits<double>::infinity();
-    if (value.is_structured()) restore_infinities(value);
   }
+  return j.get<CalibrationQuality>();
 }
 
 }  // namespace
@@ -55,6 +55,7 @@ void save_calibration(const std::string& folder, const ChosenCalibration& c) {
                   {"trials", c.trials},
                   {"reasons", c.reasons},
                   {"warnings", c.warnings}};
+  std::filesystem::remove(file("calibration.json"));  // until all of the new one is there
   if (c.calibration.of_witness()) c.calibration.witness->save(file("witness"));
   write_safetensors(file("calibration.safetensors"), tensors);
   write_file(file("calibration.json"), j.dump(2) + "\n");
@@ -64,8 +65,7 @@ ChosenCalibration load_calibration(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "calibration.json").string();
   if (!std::filesystem::exists(path))
     throw ConfigError(fmt::format("{}: is not calibrated; `hastings gan calibrate` does that", folder));
-  json j = json::parse(read_file(path), nullptr, false);
-  if (j.is_object()) restore_infinities(j);
+  const json j = json::parse(read_file(path), nullptr, false);
   const std::string tensor_path = (std::filesystem::path(folder) / "calibration.safetensors").string();
   const Weights tensors = read_weights(tensor_path);
   ChosenCalibration c;
@@ -80,8 +80,8 @@ ChosenCalibration load_calibration(const std::string& folder) {
     c.space = j.at("space").get<std::string>();
     c.per_output = j.at("per_output").get<int64_t>();
     c.advised_per_output = j.at("advised_per_output").get<int64_t>();
-    j.at("quality").get_to(c.quality);
-    j.at("raw_quality").get_to(c.raw_quality);
+    c.quality = quality_from(j.at("quality"));
+    c.raw_quality = quality_from(j.at("raw_quality"));
     j.at("expected").get_to(c.expected);
     j.at("plain").get_to(c.plain);
     j.at("raw").get_to(c.raw);

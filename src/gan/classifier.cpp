@@ -18,6 +18,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int64_t kMostClasses = 1000;
+
 json conv(int64_t out, int64_t kernel, int64_t stride) {
   return {{"type", "conv"}, {"out", out}, {"kernel", kernel}, {"stride", stride}, {"padding", 1}, {"bias", false}};
 }
@@ -50,9 +52,13 @@ void ClassifierOptions::validate() const {
 FeatureNetwork learn_classifier(const Tensor& pixels, const Tensor& labels, const ClassifierOptions& o,
                                 Observer& observer) {
   o.validate();
-  const int64_t n = pixels.size(0), classes = labels.max().item<int64_t>() + 1;
-  if (labels.size(0) != n || labels.min().item<int64_t>() < 0 || classes < 2)
-    throw DataError("classifier: every image needs a label, and there must be two classes at least");
+  const int64_t n = pixels.size(0);
+  if (labels.size(0) != n) throw DataError("classifier: every image needs a label");
+  const auto [names, class_of] = at::_unique(labels, /*sorted=*/true, /*return_inverse=*/true);
+  const int64_t classes = names.size(0);
+  if (classes < 2 || classes > kMostClasses)
+    throw DataError(
+        fmt::format("the images have {} different labels; a classifier wants 2 to {}", classes, kMostClasses));
   json description = {{"name", fmt::format("a classifier of its {} labels", classes)},
                       {"input", {pixels.size(1), pixels.size(2), pixels.size(3)}},
                       {"init", "fan-in"},
@@ -74,7 +80,7 @@ FeatureNetwork learn_classifier(const Tensor& pixels, const Tensor& labels, cons
     if (observer.should_stop()) throw Interrupted("interrupted while a classifier was learned");
     Stream stream(o.seed, static_cast<uint64_t>(k) + 1, Purpose::kBatch);
     const Tensor rows = (stream.uniform({o.batch}) * static_cast<double>(n)).to(at::kLong).clamp_max(n - 1);
-    const Tensor truth = labels.index_select(0, rows);
+    const Tensor truth = class_of.index_select(0, rows);
     const Tensor score = network->forward(pixels.index_select(0, rows).to(at::kFloat).div_(255));
     const Tensor loss = -at::log_softmax(score, 1).gather(1, truth.unsqueeze(1)).mean();
     // The rate falls to nothing over the second half.

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -29,12 +30,7 @@ void FeatureNetwork::build(const std::string& text, const std::string& file) {
 }
 
 void FeatureNetwork::load(const Weights& weights, const std::string& file) {
-  Weights used;
-  const Weights wanted = network_->weights();
-  for (const auto& [name, value] : weights) {
-    if (wanted.contains(name)) used[name] = value;
-  }
-  network_->load(used, file);
+  network_->load(weights, file, /*leftovers=*/true);
 }
 
 FeatureNetwork::FeatureNetwork(const std::string& path, const std::string& weights) {
@@ -60,23 +56,24 @@ void FeatureNetwork::save(const std::string& stem) const {
   write_file(stem + ".json", description.dump(2) + "\n");
 }
 
-Tensor FeatureNetwork::of_images(const Tensor& images) const {
+Tensor FeatureNetwork::forward(const Tensor& images) const {
+  const auto& input = network_->input_shape();
+  if (images.sizes().slice(1) != at::IntArrayRef(input))
+    throw ConfigError(fmt::format("{}: wants images of {}, these are {}", name_, fmt::join(input, "x"),
+                                  fmt::join(images.sizes().slice(1), "x")));
   const at::NoGradGuard no_grad;
-  return network_->forward((images + 1).mul_(0.5)).flatten(1);
+  return network_->forward(images).flatten(1);
 }
 
+Tensor FeatureNetwork::of_images(const Tensor& images) const { return forward((images + 1).mul_(0.5)); }
+
 Tensor FeatureNetwork::operator()(const Tensor& pixels, int threads) const {
-  const auto& input = network_->input_shape();
-  if (pixels.sizes().slice(1) != at::IntArrayRef(input))
-    throw ConfigError(fmt::format("{}: wants images of {}x{}x{}, these are {}x{}x{}", name_, input[0], input[1],
-                                  input[2], pixels.size(1), pixels.size(2), pixels.size(3)));
   constexpr int64_t kBlock = 200;
   const int64_t n = pixels.size(0), blocks = (n + kBlock - 1) / kBlock;
   std::vector<Tensor> parts(static_cast<size_t>(blocks));
   parallel_tasks(blocks, resolve_threads(threads), [&](int64_t b) {
-    const at::NoGradGuard no_grad;
-    const Tensor x = pixels.narrow(0, b * kBlock, std::min(kBlock, n - b * kBlock)).to(at::kFloat).div_(255);
-    parts[static_cast<size_t>(b)] = network_->forward(x).flatten(1);
+    parts[static_cast<size_t>(b)] =
+        forward(pixels.narrow(0, b * kBlock, std::min(kBlock, n - b * kBlock)).to(at::kFloat).div_(255));
   });
   return at::cat(parts);
 }

@@ -106,6 +106,7 @@ struct History {
 // `modules`: the folder that paths of TorchScript modules are relative to.
 void save_networks(const std::string& folder, const Pair& pair, const std::string& modules = "") {
   json description = json::parse(pair.description);
+  fs::remove(in(folder, "calibration.json"));  // it was of other networks
   for (const auto& [name, network] :
        {std::pair{"generator", pair.generator.get()}, {"discriminator", pair.discriminator.get()}}) {
     json& part = description[name];
@@ -151,12 +152,14 @@ SplitImages load_split_images(const GanData& data) {
   out.images = read_images(data.spec, data.images);
   out.splits = make_splits(out.images, data.splits, data.seed);
   out.copies = check_splits(out.images, out.splits);
+  out.fingerprint = fingerprint(out.images);
   return out;
 }
 
 void save_splits(const std::string& folder, const SplitImages& images) {
   make_directory(folder);
   write_file(in(folder, "splits.json"), json{{"data", to_json(images.data)},
+                                             {"fingerprint", images.fingerprint},
                                              {"train", images.splits.train},
                                              {"calibrate", images.splits.calibrate},
                                              {"reference", images.splits.reference}}
@@ -179,6 +182,11 @@ SplitImages load_splits(const std::string& folder, const std::string& spec) {
   }
   if (!spec.empty()) out.data.spec = spec;
   out.images = read_images(out.data.spec, out.data.images);
+  out.fingerprint = fingerprint(out.images);
+  if (j.value("fingerprint", out.fingerprint) != out.fingerprint)
+    throw DataError(
+        fmt::format("{}: these are not the images that {} split (others, or in another order); the parts would mix",
+                    out.data.spec, path));
   out.copies = check_splits(out.images, out.splits);
   return out;
 }
@@ -194,10 +202,15 @@ std::shared_ptr<const FeatureNetwork> run_classifier(const std::string& folder, 
   if (fs::exists(stem + ".json")) return std::make_shared<FeatureNetwork>(stem + ".json");
   if (images.splits.train.empty() || !images.images.labels.defined()) return nullptr;
   const Tensor rows = at::tensor(images.splits.train, at::kLong);
-  auto learned = std::make_shared<FeatureNetwork>(learn_classifier(
-      images.images.pixels.index_select(0, rows), images.images.labels.index_select(0, rows), {}, observer));
-  learned->save(stem);
-  return learned;
+  try {
+    auto learned = std::make_shared<FeatureNetwork>(learn_classifier(
+        images.images.pixels.index_select(0, rows), images.images.labels.index_select(0, rows), {}, observer));
+    learned->save(stem);
+    return learned;
+  } catch (const DataError& error) {
+    observer.on_warning(fmt::format("no classifier as a witness: {}", error.what()));
+    return nullptr;
+  }
 }
 
 bool is_gan_run(const std::string& folder) { return fs::exists(in(folder, "pair.json")); }

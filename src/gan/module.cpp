@@ -37,7 +37,7 @@ class ModuleNetwork final : public Network {
   }
   Weights weights() const override { return {}; }
   std::vector<Tensor> parameters() const override { return {}; }
-  void load(const Weights&, const std::string&) override {}
+  void load(const Weights&, const std::string&, bool) override {}
 
  private:
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

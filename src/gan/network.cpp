@@ -67,7 +67,7 @@ class LayerNetwork final : public Network {
   Weights weights() const override { return {tensors_.begin(), tensors_.end()}; }
   std::vector<Tensor> parameters() const override { return parameters_; }
 
-  void load(const Weights& given, const std::string& file) override {
+  void load(const Weights& given, const std::string& file, bool leftovers) override {
     const std::string prefix = common_prefix(given);
     std::set<std::string> unused;
     for (const auto& [name, value] : given) unused.insert(name);
@@ -83,7 +83,7 @@ class LayerNetwork final : public Network {
       unused.erase(prefix + name);
     }
     for (const auto& name : unused) {
-      if (!name.ends_with("num_batches_tracked"))
+      if (!leftovers && !name.ends_with("num_batches_tracked"))
         throw DataError(fmt::format("{}: tensor '{}' belongs to no layer of the network", file, name));
     }
   }

@@ -151,7 +151,7 @@ Tensor Pair::generate(const Tensor& z) const {
 
 Tensor Pair::logits(const Tensor& images, Tensor* features) const {
   const Tensor out = discriminator->forward(images, features).reshape({images.size(0)});
-  return probability ? out.logit() : out;
+  return probability ? out.logit(1e-7) : out;  // a sigmoid in single precision reaches 1
 }
 
 Tensor to_network_range(const Tensor& bytes) { return bytes.to(at::kFloat).div_(127.5).sub_(1); }

@@ -38,6 +38,9 @@ struct ImageSet {
 // Training images come first, then test images. DataError says what is wrong with the file.
 ImageSet read_images(const std::string& spec, const ImageOptions& options = {});
 
+// A number that changes with any pixel, and with the order of the images.
+uint64_t fingerprint(const ImageSet& images);
+
 // Three disjoint parts of a data set, as indices.
 struct Splits {
   std::vector<int64_t> train, calibrate, reference;

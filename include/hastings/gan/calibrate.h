@@ -1,6 +1,7 @@
 // From the discriminator's opinion to a log density ratio that can be trusted: the log weight of the accept rule.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,32 +33,33 @@ struct Opinions {
 //   head      the last layer reset and learned by cross-entropy (the paper's way), with a ridge penalty on standardised
 //             features
 //   refit     the last layer refined: the old logit with a free slope, plus a head
-//   features, logit+features  the same two on the features of a witness, a network that was shown other things than the
+//   witness, logit+witness  the same two on the features of a witness, a network that was shown other things than the
 //             discriminator (a classifier of the data's labels)
 struct Calibration {
   std::string method = "none";
   double penalty = 0;                 // of the ridge on features: C, inverse strength
-  std::vector<double> coefficients;   // platt a, b; beta a, b, c; refit, logit+features: slope of the logit
+  std::vector<double> coefficients;   // platt a, b; beta a, b, c; refit, logit+witness: slope of the logit
   std::vector<double> knots, values;  // isotonic: logits and their log odds
   Tensor weight;                      // [width] double: of the features
   double bias = 0;
-  Tensor solution;  // of the features: as the solver left it, a start for another
   std::shared_ptr<const FeatureNetwork> witness;
 
   static bool of_features(const std::string& method) {
-    return method == "head" || method == "refit" || method == "features" || method == "logit+features";
+    return method == "head" || method == "refit" || method == "witness" || method == "logit+witness";
   }
   bool of_features() const { return of_features(method); }
-  bool of_witness() const { return method == "features" || method == "logit+features"; }
-  bool with_logit() const { return method == "refit" || method == "logit+features"; }
+  bool of_witness() const { return method == "witness" || method == "logit+witness"; }
+  bool with_logit() const { return method == "refit" || method == "logit+witness"; }
   Questions questions() const { return {of_features() && !of_witness(), of_witness() ? witness.get() : nullptr}; }
   Tensor apply(const Opinions& opinions) const;  // [n] double: log p/q up to a constant
 };
 
-// Learned to convergence, real against generated, both weighing the same. NumericalError if it does not converge.
-// A calibration of the same kind with a near penalty makes a good start.
-Calibration fit_calibration(const std::string& method, double penalty, const Opinions& real, const Opinions& fake,
-                            const Calibration* start = nullptr);
+// Learned to convergence, real against generated, both weighing the same; one for each penalty. NumericalError if it
+// does not converge. `witness` is the network that saw Opinions::witness.
+std::vector<Calibration> fit_calibrations(const std::string& method, const std::vector<double>& penalties,
+                                          const Opinions& real, const Opinions& fake,
+                                          const std::shared_ptr<const FeatureNetwork>& witness = nullptr);
+Calibration fit_calibration(const std::string& method, double penalty, const Opinions& real, const Opinions& fake);
 
 // How good calibrated log ratios are, on data that took no part in the calibration.
 struct CalibrationQuality {

@@ -16,8 +16,8 @@ struct ClassifierOptions {
   void validate() const;
 };
 
-// Learned by cross-entropy on one thread, the same anywhere. `pixels` uint8 [n, c, h, w], `labels` int64 [n], from 0.
-// The features are what the last layer sees.
+// Learned by cross-entropy on one thread, the same anywhere. `pixels` uint8 [n, c, h, w], `labels` int64 [n], any
+// numbers; DataError if they are all the same, or of too many kinds. The features are what the last layer sees.
 FeatureNetwork learn_classifier(const Tensor& pixels, const Tensor& labels, const ClassifierOptions& options,
                                 Observer& observer);
 

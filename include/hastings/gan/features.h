@@ -28,6 +28,7 @@ class FeatureNetwork {
  private:
   void build(const std::string& text, const std::string& file);
   void load(const Weights& weights, const std::string& file);
+  Tensor forward(const Tensor& images) const;  // of floats from 0 to 1
 
   std::string name_, description_;
   std::unique_ptr<Network> network_;

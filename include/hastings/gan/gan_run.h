@@ -1,5 +1,5 @@
 // A GAN's run on disk: pair.json with the networks and their weights, config.json, splits.json, history.csv, samples/,
-// state.safetensors (to go on training), classifier.json, calibration.json.
+// state.safetensors (to go on training), classifier.json, calibration.json with witness.json.
 #pragma once
 
 #include <memory>
@@ -25,13 +25,15 @@ struct SplitImages {
   ImageSet images;
   Splits splits;
   int64_t copies = 0;  // images of held-out parts that have an exact copy in another part
+  uint64_t fingerprint = 0;
 
   Tensor part(const std::vector<int64_t>& indices) const;  // uint8 [n, c, h, w]
 };
 
 SplitImages load_split_images(const GanData& data);
 void save_splits(const std::string& folder, const SplitImages& images);
-// The splits of a run; `spec` names the data where they have moved (empty: as stored).
+// The splits of a run; `spec` names the data where they have moved (empty: as stored). DataError if the images are not
+// those that were split.
 SplitImages load_splits(const std::string& folder, const std::string& spec = "");
 
 struct GanTrainRequest {
@@ -49,20 +51,22 @@ struct GanTrained {
   bool interrupted = false;
 };
 
-// Trains into `folder`. With `resume` it goes on from the stored state, with the stored request but for a later end.
+// Trains into `folder`; a calibration of earlier networks is dropped. With `resume` it goes on from the stored state,
+// with the stored request but for a later end.
 GanTrained train_gan(const std::string& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
                      Observer& observer);
 // The request of a run that was begun.
 GanTrainRequest stored_gan_request(const std::string& folder);
 
 // A classifier of the labels of the training images, learned once and kept in the run; null where nothing was trained
-// on here, or there are no labels.
+// on here, or there are no labels of use (the observer is warned of those).
 std::shared_ptr<const FeatureNetwork> run_classifier(const std::string& folder, const SplitImages& images,
                                                      Observer& observer);
 
 bool is_gan_run(const std::string& folder);
 
 // Puts a pair that was trained elsewhere into a run folder, with its weights; TorchScript modules stay where they are.
+// A calibration that lies there is dropped.
 void import_pair(const std::string& folder, const Pair& pair, const std::string& from_folder);
 
 }  // namespace hastings

@@ -39,8 +39,9 @@ class Network {
 
   virtual Weights weights() const = 0;  // parameters and running statistics, as they are now
   virtual std::vector<Tensor> parameters() const = 0;
-  // Every tensor must be there in its shape; a common prefix ("module.", "netG.") may stand before all names.
-  virtual void load(const Weights& weights, const std::string& file) = 0;
+  // Every tensor must be there in its shape; a common prefix ("module.", "netG.") may stand before all names. Tensors
+  // that belong to no layer are an error, unless `leftovers` are allowed.
+  virtual void load(const Weights& weights, const std::string& file, bool leftovers = false) = 0;
 };
 
 // A layer list; ConfigError names the layer that makes no sense. With a stream, weights are drawn as DCGAN's are

@@ -292,14 +292,14 @@ TEST(Classifier, LearnsWhatTellsTheClassesApart) {
   options.width = 8;
   options.steps = 200;
   Observer silent;
-  const FeatureNetwork learned = learn_classifier(pixels, labels, options, silent),
-                       again = learn_classifier(pixels, labels, options, silent);
+  const FeatureNetwork learned = learn_classifiers(pixels, labels, options, silent),
+                       again = learn_classifiers(pixels, labels, options, silent);
   EXPECT_TRUE(learned(fresh, 1).equal(again(fresh, 2)));
   EXPECT_TRUE(learned(fresh, 1).allclose(learned.of_images(to_network_range(fresh)), 1e-4, 1e-5));
-  const FeatureNetwork renamed = learn_classifier(pixels, 4 * labels - 1, options, silent);  // labels -1 and 3
+  const FeatureNetwork renamed = learn_classifiers(pixels, 4 * labels - 1, options, silent);  // labels -1 and 3
   EXPECT_TRUE(learned(fresh, 1).equal(renamed(fresh, 1)));
   options.steps = 1;
-  const FeatureNetwork unlearned = learn_classifier(pixels, labels, options, silent);
+  const FeatureNetwork unlearned = learn_classifiers(pixels, labels, options, silent);
   // A fixed, weak rule on the features: the nearer of the two class means.
   auto accuracy = [&](const FeatureNetwork& network) {
     const Tensor x = network(fresh, 1), a = x.index({new_labels == 0}).mean(0), b = x.index({new_labels == 1}).mean(0);
@@ -308,8 +308,8 @@ TEST(Classifier, LearnsWhatTellsTheClassesApart) {
   };
   EXPECT_GT(accuracy(learned), 0.9);
   EXPECT_GT(accuracy(learned), accuracy(unlearned) + 0.1);
-  EXPECT_THROW(learn_classifier(pixels, at::zeros_like(labels), options, silent), DataError);
-  EXPECT_THROW(learn_classifier(pixels, labels.narrow(0, 0, 10), options, silent), DataError);
+  EXPECT_THROW(learn_classifiers(pixels, at::zeros_like(labels), options, silent), DataError);
+  EXPECT_THROW(learn_classifiers(pixels, labels.narrow(0, 0, 10), options, silent), DataError);
 }
 
 TEST(Choose, WithNothingToGainThereIsNoFilter) {

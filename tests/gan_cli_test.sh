@@ -85,12 +85,12 @@ idx t10k-images-idx3-ubyte t10k-labels-idx1-ubyte 400 2
 "$hastings" gan train mnist:labelled -o l "${small[@]}" --iterations 300 --calibrate-images 400 --reference-images 300 >out 2>err
 check "train on labelled images" [ $? -eq 0 ]
 "$hastings" gan calibrate l -q >out 2>err; check "calibrate with labels" [ $? -eq 0 ]
-check "the classifier is the judge" grep -q "in a classifier of its 2 labels" out
-check "and is kept" [ -s l/classifier.safetensors ]
+check "classifiers are the judge" grep -q "in 3 classifiers of its 2 labels" out
+check "and is kept" [ -s l/classifiers.safetensors ]
 cp l/calibration.json first.json
-cp l/classifier.safetensors first.safetensors
+cp l/classifiers.safetensors first.safetensors
 OMP_NUM_THREADS=1 "$hastings" gan calibrate l -q --threads 1 >out 2>err
-check "it is learned once" cmp -s l/classifier.safetensors first.safetensors
+check "it is learned once" cmp -s l/classifiers.safetensors first.safetensors
 check "and the choice repeats, on one thread too" cmp -s l/calibration.json first.json
 "$hastings" gan calibrate l --method logit+witness --protocol chain -q >out 2>err; check "ratios on its features" [ $? -eq 0 ]
 "$hastings" gan sample l -n 100 -q -o l1 --threads 1 >out 2>err; check "sample by them" [ $? -eq 0 ]

@@ -114,7 +114,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   calibrate
       ->add_option("--witness", o.witness,
                    "A second opinion: a network (JSON layer list with weights) in whose features distances are judged "
-                   "and on which ratios may be learned; auto: a small classifier, where the images the run was trained "
+                   "and on which ratios may be learned; auto: small classifiers, where the images the run was trained "
                    "on have labels; none: the discriminator alone")
       ->capture_default_str();
   calibrate->add_option("--witness-weights", o.witness_weights, "Its file of weights (default: as the JSON says)");

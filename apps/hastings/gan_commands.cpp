@@ -206,7 +206,7 @@ int calibrate_command(const GanOptions& o) {
   calibration.threads = o.threads;
   Progress progress(o.quiet);
   if (o.witness == "auto") {
-    calibration.witness = run_classifier(run.folder, images, progress);
+    calibration.witness = run_classifiers(run.folder, images, o.threads, progress);
   } else if (o.witness != "none") {
     calibration.witness = std::make_shared<FeatureNetwork>(o.witness, o.witness_weights);
   }

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -20,37 +21,60 @@ using nlohmann::json;
 
 constexpr int64_t kMostClasses = 1000;
 
-json conv(int64_t out, int64_t kernel, int64_t stride) {
-  return {{"type", "conv"}, {"out", out}, {"kernel", kernel}, {"stride", stride}, {"padding", 1}, {"bias", false}};
-}
-
-// Convolutions that halve the image down to 4 to 7 pixels, one more, and the mean over what is left.
-json feature_layers(const Tensor& pixels, int64_t width) {
-  json out = json::array({{{"type", "normalise"}, {"mean", {0.5}}, {"std", {0.5}}}});
+// Convolutions that halve the image down to 4 to 7 pixels, one more, and the mean over what is left. `name` stands
+// before the names of the weights.
+json feature_layers(const Tensor& pixels, int64_t width, const std::string& name) {
+  json out = json::array();
   int64_t channels = width;
   auto stage = [&](int64_t kernel, int64_t stride) {
-    out.push_back(conv(channels, kernel, stride));
-    out.push_back({{"type", "batch_norm"}});
+    const size_t number = out.size();
+    out.push_back({{"type", "conv"},
+                   {"out", channels},
+                   {"kernel", kernel},
+                   {"stride", stride},
+                   {"padding", 1},
+                   {"bias", false},
+                   {"name", fmt::format("{}.{}", name, number)}});
+    out.push_back({{"type", "batch_norm"}, {"name", fmt::format("{}.{}", name, number + 1)}});
     out.push_back({{"type", "relu"}});
   };
   for (int64_t size = std::min(pixels.size(2), pixels.size(3)); size >= 8; size /= 2) {
     stage(4, 2);
     channels = std::min(2 * channels, 4 * width);
   }
+  channels = 2 * width;
   stage(3, 1);
   out.push_back({{"type", "global_mean"}});
   return out;
 }
 
+// Moved by up to a sixteenth of their size, and where they have colours (photographs) each mirrored or not: a network
+// that was shown no image twice keeps its judgement on images of another kind, the generator's.
+Tensor varied(const Tensor& images, Stream& stream) {
+  const int64_t n = images.size(0), height = images.size(2), width = images.size(3);
+  const int64_t reach = std::min(height, width) / 16;
+  const auto u = stream.uniform({2});
+  auto offset = [&](int64_t i) {
+    return static_cast<int64_t>(u[i].item<double>() * static_cast<double>(2 * reach + 1));
+  };
+  Tensor out = images;
+  if (reach > 0)
+    out = at::reflection_pad2d(out, {reach, reach, reach, reach})
+              .narrow(2, offset(0), height)
+              .narrow(3, offset(1), width);
+  if (images.size(1) == 3) out = at::where(stream.uniform({n, 1, 1, 1}) < 0.5, out, out.flip(3));
+  return out.contiguous();
+}
+
 }  // namespace
 
 void ClassifierOptions::validate() const {
-  if (steps < 1 || batch < 2 || width < 1 || !(learning_rate > 0))
-    throw ConfigError("classifier: steps, batch (2 at least), width and learning rate must be positive");
+  if (members < 1 || steps < 1 || batch < 2 || width < 1 || !(learning_rate > 0))
+    throw ConfigError("classifiers: members, steps, batch (2 at least), width and learning rate must be positive");
 }
 
-FeatureNetwork learn_classifier(const Tensor& pixels, const Tensor& labels, const ClassifierOptions& o,
-                                Observer& observer) {
+FeatureNetwork learn_classifiers(const Tensor& pixels, const Tensor& labels, const ClassifierOptions& o,
+                                 Observer& observer) {
   o.validate();
   const int64_t n = pixels.size(0);
   if (labels.size(0) != n) throw DataError("classifier: every image needs a label");
@@ -59,40 +83,52 @@ FeatureNetwork learn_classifier(const Tensor& pixels, const Tensor& labels, cons
   if (classes < 2 || classes > kMostClasses)
     throw DataError(
         fmt::format("the images have {} different labels; a classifier wants 2 to {}", classes, kMostClasses));
-  json description = {{"name", fmt::format("a classifier of its {} labels", classes)},
-                      {"input", {pixels.size(1), pixels.size(2), pixels.size(3)}},
-                      {"init", "fan-in"},
-                      {"layers", feature_layers(pixels, o.width)}};
-  const json features = description;
-  description["layers"].push_back({{"type", "linear"}, {"out", classes}});
-  Stream init(o.seed, 0, Purpose::kWeights);
-  const auto network = build_network(description, &init);
-  TensorAdam adam(network->parameters(), 0.9, 0.999);
-  const SingleThreaded one_thread;
-  const at::AutoGradMode with_grad(true);
+  const json normalise = {{"type", "normalise"}, {"mean", {0.5}}, {"std", {0.5}}};
+  const json input = {pixels.size(1), pixels.size(2), pixels.size(3)};
   const auto begin = std::chrono::steady_clock::now();
-  network->train(true);
-  LearnProgress p;
-  p.phase = "classifier of the labels";
-  p.max_iterations = o.steps;
-  p.acceptance = std::nan("");
-  for (int64_t k = 0; k < o.steps; ++k) {
-    if (observer.should_stop()) throw Interrupted("interrupted while a classifier was learned");
-    Stream stream(o.seed, static_cast<uint64_t>(k) + 1, Purpose::kBatch);
-    const Tensor rows = (stream.uniform({o.batch}) * static_cast<double>(n)).to(at::kLong).clamp_max(n - 1);
-    const Tensor truth = class_of.index_select(0, rows);
-    const Tensor score = network->forward(pixels.index_select(0, rows).to(at::kFloat).div_(255));
-    const Tensor loss = -at::log_softmax(score, 1).gather(1, truth.unsqueeze(1)).mean();
-    // The rate falls to nothing over the second half.
-    const double left = 2 * static_cast<double>(o.steps - k) / static_cast<double>(o.steps);
-    adam.step(torch::autograd::grad({loss}, network->parameters()), o.learning_rate * std::min(1.0, left));
-    p.iteration = k + 1;
-    p.loss = loss.item<double>();
-    if (!std::isfinite(p.loss)) throw NumericalError("the classifier of the labels broke down");
-    p.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    observer.on_learn(p);
-  }
-  return {features.dump(), network->weights()};
+  std::vector<json> branches(static_cast<size_t>(o.members));
+  std::vector<Weights> weights(static_cast<size_t>(o.members));
+  std::atomic<int64_t> steps = 0;
+  parallel_tasks(o.members, resolve_threads(o.threads), [&](int64_t member) {
+    const auto number = static_cast<size_t>(member);
+    branches[number] = feature_layers(pixels, o.width, fmt::format("member{}", member));
+    json layers = branches[number];
+    layers.insert(layers.begin(), normalise);
+    layers.push_back({{"type", "linear"}, {"out", classes}, {"name", "last"}});
+    const uint64_t seed = o.seed + static_cast<uint64_t>(member) * 0x9e3779b97f4a7c15ULL;
+    Stream init(seed, 0, Purpose::kWeights);
+    const auto network = build_network({{"input", input}, {"init", "fan-in"}, {"layers", layers}}, &init);
+    TensorAdam adam(network->parameters(), 0.9, 0.999);
+    const at::AutoGradMode with_grad(true);
+    network->train(true);
+    for (int64_t k = 0; k < o.steps; ++k) {
+      if (observer.should_stop()) throw Interrupted("interrupted while classifiers were learned");
+      Stream stream(seed, static_cast<uint64_t>(k) + 1, Purpose::kBatch);
+      const Tensor rows = (stream.uniform({o.batch}) * static_cast<double>(n)).to(at::kLong).clamp_max(n - 1);
+      const Tensor truth = class_of.index_select(0, rows);
+      const Tensor score = network->forward(varied(pixels.index_select(0, rows).to(at::kFloat).div_(255), stream));
+      const Tensor loss = -at::log_softmax(score, 1).gather(1, truth.unsqueeze(1)).mean();
+      // The rate falls to nothing over the second half.
+      const double left = 2 * static_cast<double>(o.steps - k) / static_cast<double>(o.steps);
+      adam.step(torch::autograd::grad({loss}, network->parameters()), o.learning_rate * std::min(1.0, left));
+      LearnProgress p;
+      p.phase = "classifiers of the labels";
+      p.iteration = ++steps;
+      p.max_iterations = o.members * o.steps;
+      p.acceptance = std::nan("");
+      p.loss = loss.item<double>();
+      if (!std::isfinite(p.loss)) throw NumericalError("a classifier of the labels broke down");
+      p.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      observer.on_learn(p);
+    }
+    weights[number] = network->weights();
+  });
+  Weights all;
+  for (auto& own : weights) all.merge(own);
+  const json description = {{"name", fmt::format("{} classifiers of its {} labels", o.members, classes)},
+                            {"input", input},
+                            {"layers", {normalise, {{"type", "branches"}, {"branches", branches}}}}};
+  return {description.dump(), all};
 }
 
 }  // namespace hastings

@@ -196,19 +196,21 @@ void import_pair(const std::string& folder, const Pair& pair, const std::string&
   save_networks(folder, pair, from_folder);
 }
 
-std::shared_ptr<const FeatureNetwork> run_classifier(const std::string& folder, const SplitImages& images,
-                                                     Observer& observer) {
-  const std::string stem = in(folder, "classifier");
+std::shared_ptr<const FeatureNetwork> run_classifiers(const std::string& folder, const SplitImages& images, int threads,
+                                                      Observer& observer) {
+  const std::string stem = in(folder, "classifiers");
   if (fs::exists(stem + ".json")) return std::make_shared<FeatureNetwork>(stem + ".json");
   if (images.splits.train.empty() || !images.images.labels.defined()) return nullptr;
   const Tensor rows = at::tensor(images.splits.train, at::kLong);
   try {
-    auto learned = std::make_shared<FeatureNetwork>(learn_classifier(
-        images.images.pixels.index_select(0, rows), images.images.labels.index_select(0, rows), {}, observer));
+    ClassifierOptions options;
+    options.threads = threads;
+    auto learned = std::make_shared<FeatureNetwork>(learn_classifiers(
+        images.images.pixels.index_select(0, rows), images.images.labels.index_select(0, rows), options, observer));
     learned->save(stem);
     return learned;
   } catch (const DataError& error) {
-    observer.on_warning(fmt::format("no classifier as a witness: {}", error.what()));
+    observer.on_warning(fmt::format("no classifiers as a witness: {}", error.what()));
     return nullptr;
   }
 }

@@ -1,5 +1,5 @@
 // A GAN's run on disk: pair.json with the networks and their weights, config.json, splits.json, history.csv, samples/,
-// state.safetensors (to go on training), classifier.json, calibration.json with witness.json.
+// state.safetensors (to go on training), classifiers.json, calibration.json with witness.json.
 #pragma once
 
 #include <memory>
@@ -58,10 +58,10 @@ GanTrained train_gan(const std::string& folder, const SplitImages& images, const
 // The request of a run that was begun.
 GanTrainRequest stored_gan_request(const std::string& folder);
 
-// A classifier of the labels of the training images, learned once and kept in the run; null where nothing was trained
+// Classifiers of the labels of the training images, learned once and kept in the run; null where nothing was trained
 // on here, or there are no labels of use (the observer is warned of those).
-std::shared_ptr<const FeatureNetwork> run_classifier(const std::string& folder, const SplitImages& images,
-                                                     Observer& observer);
+std::shared_ptr<const FeatureNetwork> run_classifiers(const std::string& folder, const SplitImages& images, int threads,
+                                                      Observer& observer);
 
 bool is_gan_run(const std::string& folder);
 

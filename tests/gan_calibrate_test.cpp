@@ -266,6 +266,9 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   };
   EXPECT_NEAR(mean_of("chain"), 0.15, 0.03);  // standard error 0.006
   EXPECT_NEAR(mean_of("plain"), 0.0, 0.03);
+  filter.outputs = 20;  // a short chain that held one proposal for a while is not stuck
+  filter.protocol = "chain";
+  EXPECT_TRUE(filter_proposals(proposals, back, {filter}, silent)[0].warnings.empty());
   EXPECT_NE(error_of([&] {
               options.witness = nullptr;
               options.method = "witness";

@@ -16,7 +16,8 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 std::vector<std::string> warnings_of(const Filtered& f, const FilterOptions& options) {
   std::vector<std::string> out;
   const auto outputs = static_cast<double>(f.chosen.size());
-  if (options.protocol == "chain" && (f.unique < 0.5 || f.longest_run > f.proposals / 20))
+  const int64_t long_run = std::max(f.proposals / 20, 10 * options.per_output);  // a twentieth, and ten outputs
+  if (options.protocol == "chain" && (f.unique < 0.5 || f.longest_run > long_run))
     out.push_back(fmt::format(
         "the chain is stuck: acceptance {:.2g}, {:.0f} % of the outputs are repeats, one proposal was held for "
         "{} steps. These samples do not represent the target; calibrate with `hastings gan calibrate` (auto), "

@@ -169,6 +169,23 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
   EXPECT_FALSE(samples[0].warnings.empty());
 }
 
+// Where no generated image could be a real one, a filter by extrapolated ratios would mean nothing.
+TEST(Choose, WithoutOverlapThereIsNoFilter) {
+  const Pair pair = zero_pair(1);
+  const at::NoGradGuard no_grad;
+  pair.generator->parameters()[0].fill_(0.05);
+  auto d = pair.discriminator->parameters();
+  d[0].narrow(0, 0, 1).fill_(0.25);
+  d[2][0][0] = 50;
+  const Tensor level = Stream(4, 0, Purpose::kExact).normal({3000}) * 0.03 + 0.7;  // G is within 0.25 of 0
+  const Tensor real = to_bytes(level.clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 1, 1}).expand({3000, 1, 2, 2}));
+  Observer silent;
+  const ChosenCalibration c = choose_calibration(pair, real, {}, silent);
+  EXPECT_EQ(c.protocol, "plain");
+  ASSERT_FALSE(c.warnings.empty());
+  EXPECT_NE(c.warnings.at(0).find("do not overlap"), std::string::npos);
+}
+
 // A chain that may choose its thinning repeats itself in about one output of twenty.
 TEST(Choose, ThinsAChainByItsAutocorrelation) {
   const Pair pair = zero_pair(1);

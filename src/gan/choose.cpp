@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kMostThinning = 100;                           // proposals an output, where the chain may choose
 constexpr double kEnoughUnique = 0.5, kEnoughAcceptance = 0.02;  // below, a chain does not move
+constexpr double kApart = 1e-3;                                  // a log-loss below: real and generated do not overlap
 constexpr double kGoodUnique = 0.85, kGoodAcceptance = 0.2;      // above, it does not stick by bad luck either
 
 // At how many proposals an output a chain repeats itself in one output of twenty.
@@ -89,7 +90,7 @@ void explain(ChosenCalibration& c, const CalibrateOptions& o) {
     c.warnings.push_back(
         fmt::format("{}: acceptance {:.2g}, {:.0f} % of the outputs are repeats: the chain hardly moves.", e.name(),
                     e.acceptance, 100 * (1 - e.unique)));
-  if (c.quality.accuracy > 0.9)
+  if (c.quality.accuracy > 0.9 && c.protocol != "plain")
     c.warnings.push_back(fmt::format(
         "The calibrated score tells {:.0f} % of held-out real from generated images: few proposals can pass "
         "for real. More proposals an "
@@ -272,8 +273,16 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   out.raw_quality = settings[0].quality;
   out.protocol = best.protocol;
   if (out.protocol == "chain") out.advised_per_output = thinning(to_vector(weights[best.setting]), o.seed);
+  double least = settings[0].quality.log_loss;
+  for (const auto& s : settings) least = std::min(least, s.quality.log_loss);
+  if (least < kApart)
+    out.warnings.push_back(fmt::format(
+        "Real and generated images do not overlap (log-loss {:.2g} on held-out images): there is no density ratio to "
+        "filter by. The generator has to learn more first.",
+        least));
   // Asked to choose freely, no filter at all is a choice too, and the one to make where the gain is in doubt.
-  if (o.method == "auto" && o.protocol == "auto" && (!best.trial.sound() || best.trial.farthest() > out.plain.distance))
+  if (o.method == "auto" && o.protocol == "auto" &&
+      (least < kApart || !best.trial.sound() || best.trial.farthest() > out.plain.distance))
     out.protocol = "plain";
   if (thinned && out.protocol == "chain") {
     o.per_output = out.per_output = std::min(out.advised_per_output, kMostThinning);

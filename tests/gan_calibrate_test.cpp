@@ -184,6 +184,7 @@ TEST(Choose, WithoutOverlapThereIsNoFilter) {
   EXPECT_EQ(c.protocol, "plain");
   ASSERT_FALSE(c.warnings.empty());
   EXPECT_NE(c.warnings.at(0).find("do not overlap"), std::string::npos);
+  EXPECT_EQ(c.reasons.at(0).find("No filter"), 0u);
 }
 
 // A chain that may choose its thinning repeats itself in about one output of twenty.

@@ -62,7 +62,9 @@ std::vector<Candidate> candidates(const CalibrateOptions& o, bool features) {
 void explain(ChosenCalibration& c, const CalibrateOptions& o) {
   auto& say = c.reasons;
   const Trial &e = c.expected, &p = c.plain;
-  if (c.protocol == "plain") {
+  if (c.protocol == "plain" && e.sound() && e.farthest() <= p.distance) {
+    say.push_back("No filter: real and generated images do not overlap.");
+  } else if (c.protocol == "plain") {
     say.push_back(
         fmt::format("No filter: nothing tried brings the samples nearer to held-out images than the generator's own "
                     "({:.2f}, error {:.2f}, in {}).",

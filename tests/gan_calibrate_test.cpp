@@ -120,6 +120,12 @@ Pair zero_pair(int latent) {
   return pair;
 }
 
+// Images whose two rows have these levels.
+Tensor images_of(const Tensor& first, const Tensor& second) {
+  const Tensor levels = at::stack({first, first, second, second}, 1);
+  return to_bytes(levels.clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 2, 2}));
+}
+
 // One pixel of such an image, as the features of a network.
 std::shared_ptr<const FeatureNetwork> pixel_witness(int64_t pixel) {
   const Tensor pick = at::zeros({1, 4});
@@ -144,7 +150,7 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
     return pair;
   };
   const Tensor level = Stream(4, 0, Purpose::kExact).normal({6000}) * 0.3 + 0.15;
-  const Tensor real = to_bytes(level.clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 1, 1}).expand({6000, 1, 2, 2}));
+  const Tensor real = images_of(level, level);
   Observer silent;
   CalibrateOptions options;
   const ChosenCalibration right = choose_calibration(pair_with(1), real, options, silent);
@@ -178,7 +184,7 @@ TEST(Choose, WithoutOverlapThereIsNoFilter) {
   d[0].narrow(0, 0, 1).fill_(0.25);
   d[2][0][0] = 50;
   const Tensor level = Stream(4, 0, Purpose::kExact).normal({3000}) * 0.03 + 0.7;  // G is within 0.25 of 0
-  const Tensor real = to_bytes(level.clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 1, 1}).expand({3000, 1, 2, 2}));
+  const Tensor real = images_of(level, level);
   Observer silent;
   const ChosenCalibration c = choose_calibration(pair, real, {}, silent);
   EXPECT_EQ(c.protocol, "plain");
@@ -196,7 +202,7 @@ TEST(Choose, ThinsAChainByItsAutocorrelation) {
   d[0].narrow(0, 0, 1).fill_(0.25);
   d[2][0][0] = 0.4 / 0.09;  // reals are more than one sd off: acceptance is low
   const Tensor level = Stream(4, 0, Purpose::kExact).normal({6000}) * 0.3 + 0.4;
-  const Tensor real = to_bytes(level.clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 1, 1}).expand({6000, 1, 2, 2}));
+  const Tensor real = images_of(level, level);
   Observer silent;
   CalibrateOptions options;
   options.method = "platt";
@@ -225,9 +231,8 @@ TEST(Choose, JudgesInTheFeaturesThatAreAskedFor) {
   d[0][0].copy_(at::tensor({0.5F, 0.5F, 0.0F, 0.0F}));
   d[2][0][0] = 0.15 / 0.09;
   Stream stream(4, 0, Purpose::kExact);
-  const Tensor first = stream.normal({6000, 1}) * 0.3 + 0.15, second = stream.normal({6000, 1}) * std::sqrt(0.085);
-  const Tensor real =
-      to_bytes(at::cat({first, first, second, second}, 1).clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 2, 2}));
+  const Tensor first = stream.normal({6000}) * 0.3 + 0.15, second = stream.normal({6000}) * std::sqrt(0.085);
+  const Tensor real = images_of(first, second);
   Observer silent;
   CalibrateOptions options;
   options.method = "auto";
@@ -252,9 +257,8 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   d[0][0].copy_(at::tensor({0.0F, 0.0F, 0.5F, 0.5F}));
   d[2][0][0] = 0.1;
   Stream stream(4, 0, Purpose::kExact);
-  const Tensor first = stream.normal({6000, 1}) * 0.3 + 0.15, second = stream.normal({6000, 1}) * 0.3;
-  const Tensor real =
-      to_bytes(at::cat({first, first, second, second}, 1).clamp(-0.999, 0.999).to(at::kFloat).view({-1, 1, 2, 2}));
+  const Tensor first = stream.normal({6000}) * 0.3 + 0.15, second = stream.normal({6000}) * 0.3;
+  const Tensor real = images_of(first, second);
   Observer silent;
   CalibrateOptions options;
   const ChosenCalibration alone = choose_calibration(pair, real, options, silent);

@@ -144,7 +144,7 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   if (fitting < 50) throw DataError(fmt::format("{} images are too few to calibrate with (100 at least)", n));
   if (o.method == "head" && !last_layer)
     throw ConfigError("method 'head': the discriminator does not show what its last layer sees");
-  if (Calibration::of_features(o.method) && o.method.ends_with("witness") && !o.witness)
+  if (Calibration::of_witness(o.method) && !o.witness)
     throw ConfigError(fmt::format("method '{}': needs a witness (--witness)", o.method));
   // Only tasks use several cores: the result is the same for any number of them.
   const SingleThreaded one_thread;
@@ -238,18 +238,20 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   if (o.protocol != "auto") protocols = {o.protocol};
   struct Ranked {
     size_t setting;
-    std::string protocol;
     Trial trial;
   };
   std::vector<Ranked> ranked;
   for (size_t s = o.method == "none" ? 0 : 1; s < settings.size(); ++s) {
-    for (const auto& protocol : protocols) ranked.push_back({s, protocol, {}});
+    for (const auto& protocol : protocols) {
+      ranked.push_back({s, {}});
+      ranked.back().trial.protocol = protocol;
+    }
   }
   tell("trying protocols", 0, 1);
   parallel_tasks(static_cast<int64_t>(ranked.size()), threads, [&](int64_t i) {
     check_stop();
     Ranked& r = ranked[static_cast<size_t>(i)];
-    r.trial = judge.trial(r.protocol, settings[r.setting], weights[r.setting]);
+    r.trial = judge.trial(r.trial.protocol, settings[r.setting], weights[r.setting]);
   });
   // By overlap first, then by how far off what comes out may be: a chain that sticks now and then has a large error.
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
@@ -273,7 +275,7 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   out.real_scores = setting.real_scores;
   out.quality = setting.quality;
   out.raw_quality = settings[0].quality;
-  out.protocol = best.protocol;
+  out.protocol = best.trial.protocol;
   if (out.protocol == "chain") out.advised_per_output = thinning(to_vector(weights[best.setting]), o.seed);
   double least = settings[0].quality.log_loss;
   for (const auto& s : settings) least = std::min(least, s.quality.log_loss);

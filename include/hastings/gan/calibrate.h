@@ -44,11 +44,12 @@ struct Calibration {
   double bias = 0;
   std::shared_ptr<const FeatureNetwork> witness;
 
+  static bool of_witness(const std::string& method) { return method == "witness" || method == "logit+witness"; }
   static bool of_features(const std::string& method) {
-    return method == "head" || method == "refit" || method == "witness" || method == "logit+witness";
+    return method == "head" || method == "refit" || of_witness(method);
   }
+  bool of_witness() const { return of_witness(method); }
   bool of_features() const { return of_features(method); }
-  bool of_witness() const { return method == "witness" || method == "logit+witness"; }
   bool with_logit() const { return method == "refit" || method == "logit+witness"; }
   Questions questions() const { return {of_features() && !of_witness(), of_witness() ? witness.get() : nullptr}; }
   Tensor apply(const Opinions& opinions) const;  // [n] double: log p/q up to a constant

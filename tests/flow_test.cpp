@@ -171,6 +171,39 @@ TEST_P(LayerTest, DerivativesAgreeWithDifferences) {
 INSTANTIATE_TEST_SUITE_P(All, LayerTest, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
+// What a coupling of precision T makes of points, and its derivatives, all in one row.
+template <class T>
+Tensor everything(int64_t dim, int64_t points) {
+  Parameters<T> parameters;
+  Stream weights(1, 0, Purpose::kWeights), random(2, 0, Purpose::kExact);
+  const auto layer =
+      make_affine_coupling<T>(parameters, "l.", dim, false, options(Activation::kSilu, {21}, true), weights);
+  const auto type = c10::CppTypeToScalarType<T>::value;
+  const Tensor shift = random.normal({static_cast<int64_t>(parameters.values.size())}) * 0.2;
+  for (int64_t i = 0; i < shift.size(0); ++i)
+    parameters.values[static_cast<size_t>(i)] += static_cast<T>(shift[i].item<double>());
+  const Tensor x = random.normal({dim, points}).to(type), log_det = at::zeros({points}, at::kDouble),
+               grad = random.normal({dim, points}).to(type), grad_log_det = random.normal({points}).to(type);
+  Workspace<T> work;
+  std::vector<T> grad_params(parameters.values.size(), T(0));
+  layer->forward(parameters.values.data(), x.data_ptr<T>(), log_det.data_ptr<double>(), points, work, true);
+  layer->forward_derivative(parameters.values.data(), grad.data_ptr<T>(), grad_log_det.data_ptr<T>(), points, work,
+                            grad_params.data());
+  return at::cat({x.flatten(), log_det, grad.flatten(), at::tensor(grad_params)}, 0).to(at::kDouble);
+}
+
+// Vectors have eight numbers in single precision and four in double: both sums are written out for whole vectors and
+// for what is left.
+TEST(Coupling, SinglePrecisionAgreesWithDouble) {
+  for (const int64_t dim : {2, 3, 7, 13, 25, 50}) {
+    for (const int64_t points : {1, 16, 37, 128}) {
+      const Tensor exact = everything<double>(dim, points);
+      EXPECT_LT(((everything<float>(dim, points) - exact).abs() / (1 + exact.abs())).max().item<double>(), 3e-5)
+          << dim << " dimensions, " << points << " points";
+    }
+  }
+}
+
 // The rectifier has kinks; its derivative is checked where the differences do not cross one.
 TEST(Mlp, RectifierDerivative) {
   Parameters<double> parameters;

@@ -3,7 +3,8 @@
 //   x <- x on m kept, elsewhere x exp(e S_x) + e (v exp(e Q_x) + T_x),   from (m x, v, t); then the other half
 //   v again.
 // Backwards the same steps are undone in reverse order. A transition goes forwards or backwards with probability 1/2
-// each and accepts with the exact log-determinant, so it is reversible on (x, v).
+// each and accepts with the exact log-determinant, so it is reversible on (x, v). Rows of both directions go through
+// the networks together.
 #include <numbers>
 
 #include "dense.h"
@@ -20,33 +21,30 @@ struct Outputs {
   Tensor s, q, t;
 };
 
-// Two inputs and the time, one more hidden layer, three heads; S and Q are bounded by a learned scale.
+// Two inputs and the time, one more hidden layer, three heads side by side; S and Q are bounded by a learned scale.
 class Net {
  public:
   Net(Leaves& leaves, int64_t dim, int64_t hidden, double heads)
-      : a_(leaves.add({dim, hidden}, 1.0 / 3)),
+      : dim_(dim),
+        a_(leaves.add({dim, hidden}, 1.0 / 3)),
         b_(leaves.add({dim, hidden}, 1.0 / 3)),
         time_(leaves.add({2, hidden}, 1.0 / 3)),
         bias_(leaves.add({hidden}, 0)),
         w_(leaves.add({hidden, hidden}, 1)),
-        w_bias_(leaves.add({hidden}, 0)) {
-    for (int k = 0; k < 3; ++k) {
-      head_.push_back(leaves.add({hidden, dim}, heads));
-      head_bias_.push_back(leaves.add({dim}, 0));
-    }
-    for (int k = 0; k < 2; ++k) log_scale_.push_back(leaves.add({dim}, 0));
-  }
+        w_bias_(leaves.add({hidden}, 0)),
+        heads_(leaves.add({hidden, 3 * dim}, heads)),
+        heads_bias_(leaves.add({3 * dim}, 0)),
+        log_scale_(leaves.add({2 * dim}, 0)) {}
   Outputs operator()(const Tensor& a, const Tensor& b, const Tensor& time) const {
-    Tensor h = at::relu(at::addmm(bias_, a, a_) + at::matmul(b, b_) + at::matmul(time, time_));
+    Tensor h = at::relu(at::addmm(at::addmm(at::addmm(bias_, time, time_), a, a_), b, b_));
     h = at::relu(at::addmm(w_bias_, h, w_));
-    return {log_scale_[0].exp() * at::tanh(at::addmm(head_bias_[0], h, head_[0])),
-            log_scale_[1].exp() * at::tanh(at::addmm(head_bias_[1], h, head_[1])),
-            at::addmm(head_bias_[2], h, head_[2])};
+    const Tensor out = at::addmm(heads_bias_, h, heads_), sq = log_scale_.exp() * out.narrow(1, 0, 2 * dim_).tanh();
+    return {sq.narrow(1, 0, dim_), sq.narrow(1, dim_, dim_), out.narrow(1, 2 * dim_, dim_)};
   }
 
  private:
-  Tensor a_, b_, time_, bias_, w_, w_bias_;
-  std::vector<Tensor> head_, head_bias_, log_scale_;
+  int64_t dim_;
+  Tensor a_, b_, time_, bias_, w_, w_bias_, heads_, heads_bias_, log_scale_;
 };
 
 struct Moved {
@@ -69,65 +67,54 @@ class Operator {
       mask.index_fill_(0, random.permutation(dim).narrow(0, 0, (dim + 1) / 2), 1.0);
       masks_.push_back(mask);
       const double angle = 2 * std::numbers::pi * t / steps_;
-      times_.push_back(at::tensor({std::cos(angle), std::sin(angle)}, at::kDouble).unsqueeze(0));
+      times_.push_back(at::tensor({std::cos(angle), std::sin(angle)}, at::kDouble));
     }
   }
 
-  Moved forward(Tensor x, Tensor v, const Force& force) const {
-    const Tensor e = step();
-    Tensor log_det = at::zeros({x.size(0)}, at::kDouble);
-    for (int t = 0; t < steps_; ++t) {
-      push_velocity(x, v, log_det, e, t, force);
-      push_position(x, v, log_det, e, t, mask(t));
-      push_position(x, v, log_det, e, t, 1 - mask(t));
-      push_velocity(x, v, log_det, e, t, force);
+  // Rows with `ahead` [n] go forwards, the others backwards.
+  Moved operator()(const Tensor& x, const Tensor& v, const Tensor& ahead, const Force& force) const {
+    const Tensor forwards = ahead.unsqueeze(1);
+    State state{x, v, at::zeros({x.size(0)}, at::kDouble), forwards.to(at::kDouble), first_step_ * log_step_.exp()};
+    Tensor slope = -force(x);
+    for (size_t t = 0, undone = times_.size() - 1; t < times_.size(); ++t, --undone) {
+      const Tensor time = at::where(forwards, times_[t], times_[undone]),
+                   kept = at::where(forwards, masks_[t], 1 - masks_[undone]);
+      move_velocity(state, slope, time);
+      move_position(state, kept, time);
+      move_position(state, 1 - kept, time);
+      slope = -force(state.x);
+      move_velocity(state, slope, time);
     }
-    return {x, v, log_det};
-  }
-
-  Moved backward(Tensor x, Tensor v, const Force& force) const {
-    const Tensor e = step();
-    Tensor log_det = at::zeros({x.size(0)}, at::kDouble);
-    for (int t = steps_; t-- > 0;) {
-      pull_velocity(x, v, log_det, e, t, force);
-      pull_position(x, v, log_det, e, t, 1 - mask(t));
-      pull_position(x, v, log_det, e, t, mask(t));
-      pull_velocity(x, v, log_det, e, t, force);
-    }
-    return {x, v, log_det};
+    return {state.x, state.v, state.log_det};
   }
 
   const std::vector<Tensor>& parameters() const { return leaves_.all(); }
 
  private:
-  Tensor step() const { return first_step_ * log_step_.exp(); }
-  const Tensor& mask(int t) const { return masks_[static_cast<size_t>(t)]; }
-  const Tensor& time(int t) const { return times_[static_cast<size_t>(t)]; }
+  struct State {
+    Tensor x, v, log_det;
+    Tensor ahead;  // [n, 1], one or zero
+    Tensor e;      // the step size
+    Tensor sign() const { return 2 * ahead - 1; }
+    // y exp(s) + shift, or for rows that go backwards (y - shift) exp(-s).
+    Tensor map(const Tensor& y, const Tensor& s, const Tensor& shift) const {
+      return (y - (1 - ahead) * shift) * (sign() * s).exp() + ahead * shift;
+    }
+  };
 
-  void push_velocity(const Tensor& x, Tensor& v, Tensor& log_det, const Tensor& e, int t, const Force& force) const {
-    const Tensor gradient = -force(x);
-    const Outputs o = velocity_(x, gradient, time(t));
-    v = v * (0.5 * e * o.s).exp() - 0.5 * e * (gradient * (e * o.q).exp() + o.t);
-    log_det = log_det + 0.5 * e * o.s.sum(-1);
+  void move_velocity(State& state, const Tensor& slope, const Tensor& time) const {
+    const Outputs o = velocity_(state.x, slope, time);
+    const Tensor half = 0.5 * state.e, s = half * o.s;
+    state.v = state.map(state.v, s, -half * (slope * (state.e * o.q).exp() + o.t));
+    state.log_det = state.log_det + (state.sign() * s).sum(-1);
   }
-  void pull_velocity(const Tensor& x, Tensor& v, Tensor& log_det, const Tensor& e, int t, const Force& force) const {
-    const Tensor gradient = -force(x);
-    const Outputs o = velocity_(x, gradient, time(t));
-    v = (v + 0.5 * e * (gradient * (e * o.q).exp() + o.t)) * (-0.5 * e * o.s).exp();
-    log_det = log_det - 0.5 * e * o.s.sum(-1);
-  }
-  // The coordinates in `kept` stay.
-  void push_position(Tensor& x, const Tensor& v, Tensor& log_det, const Tensor& e, int t, const Tensor& kept) const {
-    const Tensor moved = 1 - kept;
-    const Outputs o = position_(kept * x, v, time(t));
-    x = kept * x + moved * (x * (e * o.s).exp() + e * (v * (e * o.q).exp() + o.t));
-    log_det = log_det + e * (moved * o.s).sum(-1);
-  }
-  void pull_position(Tensor& x, const Tensor& v, Tensor& log_det, const Tensor& e, int t, const Tensor& kept) const {
-    const Tensor moved = 1 - kept;
-    const Outputs o = position_(kept * x, v, time(t));
-    x = kept * x + moved * ((x - e * (v * (e * o.q).exp() + o.t)) * (-e * o.s).exp());
-    log_det = log_det - e * (moved * o.s).sum(-1);
+  // The coordinates in `kept` [n, dim] stay.
+  void move_position(State& state, const Tensor& kept, const Tensor& time) const {
+    const Tensor still = kept * state.x, moved = 1 - kept;
+    const Outputs o = position_(still, state.v, time);
+    const Tensor s = moved * (state.e * o.s);
+    state.x = still + moved * state.map(state.x, s, state.e * (state.v * (state.e * o.q).exp() + o.t));
+    state.log_det = state.log_det + (state.sign() * s).sum(-1);
   }
 
   Leaves leaves_;
@@ -138,28 +125,6 @@ class Operator {
   std::vector<Tensor> masks_, times_;
 };
 
-// Rows with `ahead` go forwards, the others backwards.
-Moved transition(const Operator& op, const Tensor& x, const Tensor& v, const Tensor& ahead, const Force& force) {
-  const Tensor there = ahead.nonzero().squeeze(1), back = at::logical_not(ahead).nonzero().squeeze(1);
-  std::vector<Moved> parts;
-  std::vector<Tensor> rows;
-  if (there.size(0) > 0) {
-    parts.push_back(op.forward(x.index_select(0, there), v.index_select(0, there), force));
-    rows.push_back(there);
-  }
-  if (back.size(0) > 0) {
-    parts.push_back(op.backward(x.index_select(0, back), v.index_select(0, back), force));
-    rows.push_back(back);
-  }
-  const Tensor order = at::cat(rows, 0).argsort();
-  auto join = [&](Tensor Moved::*field) {
-    std::vector<Tensor> all;
-    for (const auto& part : parts) all.push_back(part.*field);
-    return at::cat(all, 0).index_select(0, order);
-  };
-  return {join(&Moved::x), join(&Moved::v), join(&Moved::log_det)};
-}
-
 class L2hmc final : public LocalKernel {
  public:
   explicit L2hmc(std::shared_ptr<const Operator> op) : op_(std::move(op)) {}
@@ -167,7 +132,7 @@ class L2hmc final : public LocalKernel {
     const at::NoGradGuard no_grad;
     const int64_t n = state.x.size(0);
     const Tensor v = noise.normal(n, state.x.size(1)), ahead = at::lt(uniforms.uniform(n), 0.5);
-    const Moved to = transition(*op_, state.x, v, ahead, [&](const Tensor& x) { return density(x, true).gradient; });
+    const Moved to = (*op_)(state.x, v, ahead, [&](const Tensor& x) { return density(x, true).gradient; });
     return metropolis_step(state, to.x, density(to.x, false), v.square().sum(-1) * -0.5,
                            to.v.square().sum(-1) * -0.5 + to.log_det, uniforms.uniform(n));
   }
@@ -210,7 +175,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     // The chains' states; where asked for, fresh draws of a standard normal as burn-in term.
     const Tensor from = options.burn_in > 0 ? at::cat({x, start.normal({n, d})}, 0) : x;
     const Tensor v = noise.normal(from.sizes()), ahead = at::lt(uniforms.uniform({from.size(0)}), 0.5);
-    const Moved to = transition(*op, from, v, ahead, force);
+    const Moved to = (*op)(from, v, ahead, force);
     const Tensor r = beta * (target.log_prob(to.x) - target.log_prob(from)) -
                      0.5 * (to.v.square().sum(-1) - v.square().sum(-1)) + to.log_det;
     const Tensor accept = at::where(at::isfinite(r), r, at::full_like(r, -1e3)).clamp_max(0).exp();

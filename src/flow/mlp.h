@@ -182,33 +182,26 @@ class Mlp {
   }
 
   // ---- One hidden layer between few inputs and few outputs ----
-  // Unit by unit, each unit's n values in the first-level cache and never stored: going back they are made again.
+  // A few units at a time, their values at n points in the first-level cache and never stored: going back they are made
+  // again. The library's product would spend more on packing than on multiplying.
+  static constexpr int64_t kFew = 32, kUnits = 8;
 
-  bool thin(bool by_point) const { return !by_point && weight_.size() == 2 && in() <= kThin && out() <= kThin; }
+  bool thin(bool by_point) const { return !by_point && weight_.size() == 2 && in() <= kFew && out() <= kFew; }
 
-  void unit(const T* params, const T* input, int64_t j, int64_t n, T* row, T* slope) const {
-    const T* w = params + weight_[0] + j * in();
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) row[i] = w[0] * input[i];
-    for (int64_t l = 1; l < in(); ++l) {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) row[i] += w[l] * input[l * n + i];
-    }
-    activate(params[bias_[0] + j], row, slope, n);
+  void units(const T* params, const T* input, int64_t first, int64_t count, int64_t n, T* rows, T* slopes) const {
+    scaled_rows(Op::kNone, count, n, in(), params + weight_[0] + first * in(), in(), input, n, T(0), rows, n);
+    for (int64_t j = 0; j < count; ++j)
+      activate(params[bias_[0] + first + j], rows + j * n, slopes ? slopes + j * n : nullptr, n);
   }
 
   void thin_forward(const T* params, const T* input, T* output, int64_t n, Workspace<T>& work) const {
     const int64_t width = sizes_[1];
-    T* row = work.push(n);
+    T* rows = work.push(kUnits * n);
     for (int64_t o = 0; o < out(); ++o) std::fill(output + o * n, output + (o + 1) * n, params[bias_[1] + o]);
-    for (int64_t j = 0; j < width; ++j) {
-      unit(params, input, j, n, row, nullptr);
-      for (int64_t o = 0; o < out(); ++o) {
-        const T v = params[weight_[1] + o * width + j];
-        T* to = output + o * n;
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i) to[i] += v * row[i];
-      }
+    for (int64_t j = 0; j < width; j += kUnits) {
+      const int64_t count = std::min(kUnits, width - j);
+      units(params, input, j, count, n, rows, nullptr);
+      scaled_rows(Op::kNone, out(), n, count, params + weight_[1] + j, width, rows, n, T(1), output, n);
     }
     work.pop();
   }
@@ -216,28 +209,17 @@ class Mlp {
   void thin_derivative(const T* params, const T* input, const T* grad_output, T* grad_input, int64_t n,
                        Workspace<T>& work, T* grad_params) const {
     const int64_t width = sizes_[1];
-    T *row = work.push(n), *slope = work.push(n), *back = work.push(n);
+    T *rows = work.push(kUnits * n), *slopes = work.push(kUnits * n), *back = work.push(kUnits * n);
     add_sums(grad_output, out(), n, false, grad_params + bias_[1]);
-    for (int64_t j = 0; j < width; ++j) {
-      unit(params, input, j, n, row, slope);
-      const T first = params[weight_[1] + j];
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) back[i] = first * grad_output[i];
-      for (int64_t o = 1; o < out(); ++o) {
-        const T v = params[weight_[1] + o * width + j];
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i) back[i] += v * grad_output[o * n + i];
-      }
-      dot_products(out(), int64_t{1}, n, grad_output, n, row, n, T(1), grad_params + weight_[1] + j, width);
-      times_slope(back, row, slope, n);
-      add_sums(back, 1, n, false, grad_params + bias_[0] + j);
-      dot_products(int64_t{1}, in(), n, back, n, input, n, T(1), grad_params + weight_[0] + j * in(), in());
-      for (int64_t l = 0; l < in(); ++l) {
-        const T w = params[weight_[0] + j * in() + l];
-        T* to = grad_input + l * n;
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i) to[i] += w * back[i];
-      }
+    for (int64_t j = 0; j < width; j += kUnits) {
+      const int64_t count = std::min(kUnits, width - j), incoming = weight_[0] + j * in(), outgoing = weight_[1] + j;
+      units(params, input, j, count, n, rows, slopes);
+      scaled_rows(Op::kTranspose, count, n, out(), params + outgoing, width, grad_output, n, T(0), back, n);
+      dot_products(out(), count, n, grad_output, n, rows, n, T(1), grad_params + outgoing, width);
+      times_slope(back, rows, slopes, count * n);
+      add_sums(back, count, n, false, grad_params + bias_[0] + j);
+      dot_products(count, in(), n, back, n, input, n, T(1), grad_params + incoming, in());
+      scaled_rows(Op::kTranspose, in(), n, count, params + incoming, in(), back, n, T(1), grad_input, n);
     }
     for (int i = 0; i < 3; ++i) work.pop();
   }

@@ -137,8 +137,8 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
         const at::NoGradGuard no_grad;
         fake = fake_pairs();
       }
-      const Tensor truth = real_pairs();
-      const Tensor loss = critic(fake).mean() - critic(truth).mean() +
+      const Tensor truth = real_pairs(), scores = critic(at::cat({fake, truth}, 0));
+      const Tensor loss = scores.narrow(0, 0, 2 * n).mean() - scores.narrow(0, 2 * n, 2 * n).mean() +
                           options.penalty * gradient_penalty(critic, truth, fake, uniforms);
       descend(critic_adam, loss, options.learning_rate);
       critic_loss = loss.item<double>();

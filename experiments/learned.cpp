@@ -9,7 +9,7 @@
 #include "hastings/core/error.h"
 #include "hastings/core/moments.h"
 #include "hastings/io/run_folder.h"
-#include "hastings/learn/objectives.h"
+#include "hastings/learn/overlap.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "reproduce.h"
@@ -90,14 +90,6 @@ std::vector<double> histogram(const Tensor& draws, const Grid& grid) {
   return count;
 }
 
-double acceptance_of(const Proposal& proposal, const Target& target, const Population& exact, uint64_t seed) {
-  Stream stream(seed, 1, Purpose::kExact);
-  const auto candidates = proposal.sample(exact.x.size(0), stream);
-  return evaluate(Objective::kAr, target.log_prob(candidates.x) - candidates.log_q,
-                  exact.log_prob - proposal.log_prob(exact.x))
-      .acceptance;
-}
-
 // AR and its bound while ARLB is learned: (step, 1 - bound, log AR, AR).
 json learning_history(const Context& context, const std::string& name, const Share& share) {
   const auto target = find_target(name);
@@ -121,7 +113,8 @@ json learning_history(const Context& context, const std::string& name, const Sha
     return make_flow_proposal(options.flow.resolved(d), {mean, factor}, GaussianMixture::standard(d), seed);
   };
   auto flow = begin_on(at::zeros({d}, at::kDouble), at::eye(d, at::kDouble));
-  if (acceptance_of(*flow, *target, buffer, seed) < 1e-3) {
+  Stream candidates(seed, 1, Purpose::kExact);
+  if (overlap(*target, flow->sample(buffer.x.size(0), candidates), buffer.log_prob, flow->log_prob(buffer.x)) < 1e-3) {
     const Moments m = moments(buffer.x);
     flow = begin_on(m.mean, m.factor);
   }
@@ -251,13 +244,37 @@ void run_proposals(Context& context) {
   context.write("proposals.md", table);
 }
 
+// Squared errors of the means of mog6's components, by the number of draws at the component.
+constexpr int64_t kComponents = 6;
+const std::vector<int64_t> kCounts = {10, 30, 100, 300, 1000, 2000, 3000, 10000};
+
+// chains [runs, draws, 2]: for each count the sum of the errors, and how many components of how many runs had as many
+// draws.
+json component_errors(const Target& target, const Tensor& chains) {
+  const Tensor angle = at::arange(1, kComponents + 1, at::kDouble) * (M_PI / 3);
+  const Tensor means = 5 * at::stack({angle.sin(), angle.cos()}, 1);
+  std::vector<double> sum(kCounts.size(), 0.0), seen(kCounts.size(), 0.0);
+  for (int64_t run = 0; run < chains.size(0); ++run) {
+    const Tensor region = target.region_of(chains[run]);
+    for (int64_t component = 0; component < kComponents; ++component) {
+      const Tensor here = chains[run].index_select(0, at::eq(region, component).nonzero().squeeze(1));
+      const Tensor totals = here.cumsum(0);
+      for (size_t c = 0; c < kCounts.size(); ++c) {
+        if (here.size(0) < kCounts[c]) continue;
+        // Which of the means this region belongs to: the nearest to what was seen.
+        const Tensor mean = totals[kCounts[c] - 1] / static_cast<double>(kCounts[c]);
+        sum[c] += (means - mean).square().sum(1).min().item<double>();
+        seen[c] += 1;
+      }
+    }
+  }
+  return {{"sum", sum}, {"seen", seen}};
+}
+
 void run_random_walk(Context& context) {
   const auto target = find_target("mog6");
   const int runs = context.options().quick ? 20 : 100;
   const int64_t length = context.options().quick ? 8000 : 80000;  // a sixth of it at each component: more than 10,000
-  const std::vector<int64_t> counts = {10, 30, 100, 300, 1000, 2000, 3000, 10000};
-  const Tensor means = at::stack(
-      {5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).sin(), 5 * (at::arange(1, 7, at::kDouble) * M_PI / 3).cos()}, 1);
   std::string csv = "proposal,draws_at_component,squared_error,components_seen\n";
   std::string table =
       "| proposal | draws at a component | squared error of its mean | share of (run, component) that had as many "
@@ -270,49 +287,19 @@ void run_random_walk(Context& context) {
     const auto proposal = load_fit(run_of(context, "mog6", objective), 2).proposal;
     for (const bool walk : {false, true}) {
       const std::string name = title + (walk ? "+RW" : "");
-      auto errors = [&] {
-        std::vector<double> sum(counts.size(), 0.0), seen(counts.size(), 0.0);
-        const Tensor chains = walk ? walked_chains(context, *target, *proposal, runs, length)
-                                   : independent_chains(context, *target, *proposal, runs, length);
-        for (int run = 0; run < runs; ++run) {
-          const Tensor draws = chains[run].contiguous(), region = target->region_of(draws).contiguous();
-          std::vector<std::vector<double>> x(6), y(6);
-          const double* at = draws.data_ptr<double>();
-          for (int64_t i = 0; i < length; ++i) {
-            const auto k = static_cast<size_t>(region.data_ptr<int64_t>()[i]);
-            x[k].push_back(at[2 * i]);
-            y[k].push_back(at[2 * i + 1]);
-          }
-          for (size_t k = 0; k < 6; ++k) {
-            for (size_t c = 0; c < counts.size(); ++c) {
-              const auto n = static_cast<size_t>(counts[c]);
-              if (x[k].size() < n) continue;
-              double mx = 0, my = 0;
-              for (size_t i = 0; i < n; ++i) mx += x[k][i], my += y[k][i];
-              mx /= static_cast<double>(n);
-              my /= static_cast<double>(n);
-              // Which of the six means this region belongs to: the nearest to what was seen.
-              double best = 1e300;
-              for (int64_t m = 0; m < 6; ++m)
-                best = std::min(
-                    best, std::pow(mx - means[m][0].item<double>(), 2) + std::pow(my - means[m][1].item<double>(), 2));
-              sum[c] += best;
-              seen[c] += 1;
-            }
-          }
-        }
-        return json{{"sum", sum}, {"seen", seen}};
-      };
-      if (!context.find(name)) context.keep(name, errors());
+      if (!context.find(name)) {
+        const auto chains = walk ? walked_chains : independent_chains;
+        context.keep(name, component_errors(*target, chains(context, *target, *proposal, runs, length)));
+      }
       const json cell = *context.find(name);
       std::vector<double> n, error;
-      for (size_t c = 0; c < counts.size(); ++c) {
-        const double seen = cell["seen"][c];
+      for (size_t c = 0; c < kCounts.size(); ++c) {
+        const double seen = cell["seen"][c], share = seen / static_cast<double>(kComponents * runs);
         if (seen == 0) continue;
-        n.push_back(static_cast<double>(counts[c]));
+        n.push_back(static_cast<double>(kCounts[c]));
         error.push_back(cell["sum"][c].get<double>() / seen);
-        csv += fmt::format("{},{},{:.6g},{:.4f}\n", name, counts[c], error.back(), seen / (6.0 * runs));
-        table += fmt::format("| {} | {} | {:.3g} | {:.2f} |\n", name, counts[c], error.back(), seen / (6.0 * runs));
+        csv += fmt::format("{},{},{:.6g},{:.4f}\n", name, kCounts[c], error.back(), share);
+        table += fmt::format("| {} | {} | {:.3g} | {:.2f} |\n", name, kCounts[c], error.back(), share);
       }
       panel.layers.push_back({Draw::kLine, name, {n, error}, color, walk});
     }

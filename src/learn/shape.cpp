@@ -13,7 +13,7 @@
 #include <span>
 
 #include "hastings/core/moments.h"
-#include "overlap.h"
+#include "hastings/learn/overlap.h"
 
 namespace hastings {
 namespace {

@@ -10,7 +10,7 @@
 #include "hastings/core/error.h"
 #include "hastings/core/moments.h"
 #include "hastings/kernel/local.h"
-#include "overlap.h"
+#include "hastings/learn/overlap.h"
 
 namespace hastings {
 namespace {

@@ -107,6 +107,8 @@ cp -r labelled moved
 "$hastings" gan calibrate l --data mnist:moved --witness none -q >out 2>err; check "data that have moved" [ $? -eq 0 ]
 { head -c 16 labelled/t10k-images-idx3-ubyte; tail -c 64 labelled/t10k-images-idx3-ubyte; tail -c +17 labelled/t10k-images-idx3-ubyte | head -c -64; } >moved/t10k-images-idx3-ubyte
 fails 3 "not the images" gan calibrate l --data mnist:moved -q
+fails 2 "split already" gan calibrate l --calibrate-images 200 -q
+fails 2 "the run's own is used" gan train l --resume --loss dcgan -q
 "$hastings" gan train l --resume --iterations 310 -q >out 2>err; check "train on" [ $? -eq 0 ]
 fails 2 "is not calibrated" gan sample l -n 100 -q
 fails 2 "needs a witness" gan calibrate l --witness none --method witness -q

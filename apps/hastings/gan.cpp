@@ -162,14 +162,10 @@ std::optional<int> GanCommands::run() {
   Options& o = *options_;
   for (const auto& [command, run] : o.commands) {
     if (!command->parsed()) continue;
-    auto given = [&, command = command](const std::string& name) {
-      const auto* option = command->get_option_no_throw(name);
-      return option != nullptr && option->count() > 0;
-    };
-    o.data_given = given("--data");
-    o.protocol_given = given("--protocol");
-    o.per_output_given = given("--per-output");
-    o.new_end = given("--epochs") || given("--iterations");
+    for (const auto* option : command->get_options()) {
+      if (option->count() == 0) continue;
+      for (const auto& name : option->get_lnames()) o.given.insert(name);
+    }
     return run(o);
   }
   return {};

@@ -119,6 +119,35 @@ void append_pictures(std::FILE* file, const std::string& path, const Tensor& ima
     throw DataError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
 }
 
+// A training that goes on has its settings from its run.
+void refuse_other_training(const GanOptions& o) {
+  const std::set<std::string> free = {"resume",  "output", "epochs", "iterations", "checkpoint-seconds",
+                                      "threads", "quiet",  "json"};
+  for (const auto& name : o.given) {
+    if (!free.contains(name))
+      throw ConfigError(
+          fmt::format("--{}: with --resume the run's own is used; only its end (--epochs, --iterations) "
+                      "can be changed",
+                      name));
+  }
+}
+
+// A run's images are split once.
+void refuse_other_splits(const GanOptions& o, const GanData& stored) {
+  const GanData& d = o.data;
+  const std::pair<const char*, bool> same[] = {{"crop", d.images.crop == stored.images.crop},
+                                               {"size", d.images.size == stored.images.size},
+                                               {"channels", d.images.channels == stored.images.channels},
+                                               {"calibrate-images", d.splits.calibrate == stored.splits.calibrate},
+                                               {"reference-images", d.splits.reference == stored.splits.reference},
+                                               {"split-seed", d.seed == stored.seed}};
+  for (const auto& [name, is] : same) {
+    if (o.given.contains(name) && !is)
+      throw ConfigError(
+          fmt::format("--{}: the run's images are split already, with another value (splits.json)", name));
+  }
+}
+
 }  // namespace
 
 int fetch_command(const GanOptions& o) {
@@ -144,9 +173,11 @@ int train_command(const GanOptions& o) {
   GanTrainRequest request = o.request;
   if (o.resume) {
     if (folder.empty()) folder = o.data.spec;
+    refuse_other_training(o);
     request = stored_gan_request(folder);
     request.checkpoint_seconds = o.request.checkpoint_seconds;
-    if (o.new_end) {
+    if (o.given.contains("threads")) request.threads = o.request.threads;
+    if (o.given.contains("epochs") || o.given.contains("iterations")) {
       request.train.epochs = o.request.train.epochs;
       request.train.iterations = o.request.train.iterations;
     }
@@ -191,9 +222,10 @@ int calibrate_command(const GanOptions& o) {
   OpenedRun run = open_run(o.pair, o.weights_folder, o.folder);
   SplitImages images;
   if (fs::exists(fs::path(run.folder) / "splits.json")) {
-    images = load_splits(run.folder, o.data_given ? o.data.spec : "");
+    images = load_splits(run.folder, o.given.contains("data") ? o.data.spec : "");
+    refuse_other_splits(o, images.data);
   } else {
-    if (!o.data_given)
+    if (!o.given.contains("data"))
       throw ConfigError("--data: name the images the networks were trained to make (mnist:FOLDER, folder:FOLDER ...)");
     GanData data = o.data;
     data.splits.train = false;
@@ -237,8 +269,8 @@ int sample_command(const GanOptions& o) {
   const OpenedRun run = open_run(o.pair, "", "");
   const ChosenCalibration chosen = load_calibration(run.folder);
   FilterOptions f = o.filter;
-  if (!o.protocol_given) f.protocol = chosen.protocol;
-  if (!o.per_output_given) f.per_output = chosen.per_output;
+  if (!o.given.contains("protocol")) f.protocol = chosen.protocol;
+  if (!o.given.contains("per-output")) f.per_output = chosen.per_output;
   f.validate();
   const std::string folder =
       o.folder.empty() ? (fs::path(run.folder) / fmt::format("outputs-{}", f.seed)).string() : o.folder;
@@ -315,7 +347,7 @@ int compare_command(const GanOptions& o) {
   const OpenedRun run = open_run(o.pair, "", "");
   const ChosenCalibration chosen = load_calibration(run.folder);
   CompareOptions c = o.comparison;
-  if (!o.per_output_given) c.per_output = chosen.per_output;
+  if (!o.given.contains("per-output")) c.per_output = chosen.per_output;
   c.threads = o.threads;
   const FeatureNetwork features(o.features, o.feature_weights);
   const SplitImages images = load_splits(run.folder, o.data.spec);

@@ -1,6 +1,7 @@
 // What `hastings gan ...` and `hastings data ...` do, one function a command; each returns the exit code.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "hastings/gan/choose.h"
@@ -31,9 +32,7 @@ struct GanOptions {
   // compare
   CompareOptions comparison;
   std::string features, feature_weights;
-  // what was given rather than left to its default
-  bool data_given = false, protocol_given = false, per_output_given = false;
-  bool new_end = false;  // of a training
+  std::set<std::string> given;  // options by their long names, those not left to their defaults
 };
 
 int fetch_command(const GanOptions& o);

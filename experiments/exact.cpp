@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "hastings/baseline/rejection.h"
 #include "hastings/sample/sampler.h"
@@ -48,7 +49,8 @@ Exact exact_between(const std::vector<double>& p, const std::vector<double>& q, 
   for (size_t i = 0; i < p.size(); ++i) {
     if (p[i] > 0 && q[i] > 0) order.push_back(i);
   }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] * q[b] < p[b] * q[a]; });
+  auto weight = [&](size_t i) { return p[i] / q[i]; };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return weight(a) < weight(b); });
   double kl = 0, p_below = 0, acceptance = 0, q_above = 0;
   for (const size_t i : order) q_above += q[i];
   for (const size_t i : order) {
@@ -108,14 +110,14 @@ void run_semimetric(Context& context) {
                             ps + qs, pq, triples, broken, least, below));
   const int bins = 90;
   std::vector<double> x(bins), count(bins, 0.0);
-  for (int b = 0; b < bins; ++b) x[static_cast<size_t>(b)] = 0.6 + (b + 0.5) * 0.03;
+  for (int b = 0; b < bins; ++b) x[static_cast<size_t>(b)] = 0.6 + (b + 0.5) * 0.02;  // 1 lies between two
   for (const double r : ratio) {
-    const int b = static_cast<int>((r - 0.6) / 0.03);
+    const int b = static_cast<int>((r - 0.6) / 0.02);
     if (b >= 0 && b < bins) count[static_cast<size_t>(b)] += 1.0;
   }
   const double top = *std::max_element(count.begin(), count.end());
   auto line = [&](double at, const char* title, int color) {
-    return PlotLayer{Draw::kLine, title, {{at, at}, {0, top}}, color, true};
+    return PlotLayer{Draw::kLine, title, {{at, at}, {1, 2 * top}}, color, true};
   };
   Panel panel{"Ratio of the two sides of the triangle inequality",
               "(D(p,s) + D(q,s)) / D(p,q)",
@@ -124,13 +126,30 @@ void run_semimetric(Context& context) {
                line(2.0 / 3, "bound 2/3", 1),
                line((ps + qs) / pq, "the paper's example", 0),
                line(1, "triangle inequality", 2)}};
+  panel.log_y = true;
+  panel.y_range = {{1, 30 * top}};
   context.figure("semimetric", {{panel}, 1, 640, 420});
+}
+
+// 2 I_{1/(1+s^2)}(d/2, d/2), the incomplete beta function by Simpson's rule in t = sin^2.
+double exact_acceptance(double s, int64_t d) {
+  const double a = 0.5 * static_cast<double>(d), end = std::atan(1 / s);
+  constexpr int kSteps = 200;
+  double sum = 0;
+  for (int k = 0; k <= kSteps; ++k) {
+    const double angle = end * k / kSteps;
+    sum += (k == 0 || k == kSteps ? 1
+            : k % 2 == 1          ? 4
+                                  : 2) *
+           2 * std::pow(std::sin(angle) * std::cos(angle), 2 * a - 1);
+  }
+  return 2 * sum * end / kSteps / 3 / std::beta(a, a);
 }
 
 // p = N(0, I), q = N(0, s^2 I): M = s^d. Independent MH accepts 2 I_{1/(1+s^2)}(d/2, d/2), never less than 1/M.
 void run_rejection(Context& context) {
   const int64_t draws = context.options().quick ? 20000 : 200000;
-  std::string csv = "dim,scale,one_over_m,rejection_measured,mh_measured,mh_exact_1d\n";
+  std::string csv = "dim,scale,one_over_m,rejection_measured,mh_measured,mh_exact\n";
   std::string table = "| dim | s | 1/M | rejection, measured | MH, measured | MH, exact |\n|---|---|---|---|---|---|\n";
   Panel panel{"Acceptance against the width of the proposal", "scale s of the proposal N(0, s^2 I)", "acceptance rate"};
   int color = 0;
@@ -154,9 +173,9 @@ void run_rejection(Context& context) {
       const SampleReport report = sample(*target, *proposal, sampling, sink, context.observer());
       const double measured = report.chains[0].scan.acceptance_sum / static_cast<double>(report.chains[0].steps);
       const double one_over_m = std::pow(s, -static_cast<double>(d));
-      const std::string exact = d == 1 ? fmt::format("{:.4f}", 4 / std::numbers::pi * std::atan(1 / s)) : "";
-      csv += fmt::format("{},{},{:.6f},{:.6f},{:.6f},{}\n", d, s, one_over_m, kept.acceptance(), measured, exact);
-      table += fmt::format("| {} | {:.2f} | {:.4f} | {:.4f} | {:.4f} | {} |\n", d, s, one_over_m, kept.acceptance(),
+      const double exact = exact_acceptance(s, d);
+      csv += fmt::format("{},{},{:.6f},{:.6f},{:.6f},{:.6f}\n", d, s, one_over_m, kept.acceptance(), measured, exact);
+      table += fmt::format("| {} | {:.2f} | {:.4f} | {:.4f} | {:.4f} | {:.4f} |\n", d, s, one_over_m, kept.acceptance(),
                            measured, exact);
       x.push_back(s);
       bound.push_back(one_over_m);
@@ -230,7 +249,13 @@ void run_toy(Context& context) {
     learn(*target, *proposal, buffer, learning, path);
     for (size_t k = 0; k < path.mean.size(); ++k)
       csv += fmt::format("{},{},{:.6f},{:.6f}\n", objective, 5 * k, path.mean[k], path.sd[k]);
-    ends.push_back({path.mean.back(), path.sd.back()});
+    // Steps of the stochastic gradient go around where they end: the mean of the last half.
+    auto end_of = [](const std::vector<double>& x) {
+      const size_t half = x.size() / 2;
+      return std::accumulate(x.begin() + static_cast<int64_t>(half), x.end(), 0.0) /
+             static_cast<double>(x.size() - half);
+    };
+    ends.push_back({end_of(path.mean), end_of(path.sd)});
     paths.push_back({Draw::kLine,
                      objective == "ar" ? "path of AR" : "path of ARLB",
                      {path.mean, path.sd},
@@ -239,9 +264,10 @@ void run_toy(Context& context) {
   auto panel = [&](const char* title, const std::vector<double>& value) {
     Panel out{title, "mu", "sigma", {{Draw::kLevels, "", {mu, sigma, value}, 0, false, cells}}};
     out.layers.insert(out.layers.end(), paths.begin(), paths.end());
+    out.layers.push_back({Draw::kMarks, "start of both", {{2.5}, {3.5}}, 3});
     out.x_range = {{-4, 4}};
     out.y_range = {{0.3, 4.5}};
-    out.key = "bottom left";
+    out.key = "top left";
     return out;
   };
   context.write("toy-paths.csv", csv);
@@ -256,8 +282,9 @@ void run_toy(Context& context) {
       fmt::format(
           "| | mu | sigma |\n|---|---|---|\n| maximum of AR ({:.4f}, quadrature), inside one mode | {:.3f} | {:.3f} "
           "|\n| local maximum of AR over both modes ({:.4f}) | {:.3f} | {:.3f} |\n"
-          "| end of AR's path | {:.3f} | {:.3f} |\n| maximum of the bound ({:.4f}, quadrature) | {:.3f} | {:.3f} |\n"
-          "| end of ARLB's path | {:.3f} | {:.3f} |\n",
+          "| end of AR's path (mean of its last half) | {:.3f} | {:.3f} |\n| maximum of the bound ({:.4f}, quadrature) "
+          "| {:.3f} | {:.3f} |\n"
+          "| end of ARLB's path (mean of its last half) | {:.3f} | {:.3f} |\n",
           best_ar, at_ar[0], at_ar[1], local, at_local[0], at_local[1], ends[0][0], ends[0][1], best_bound, at_bound[0],
           at_bound[1], ends[1][0], ends[1][1]));
   context.figure(

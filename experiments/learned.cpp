@@ -12,6 +12,7 @@
 #include "hastings/learn/overlap.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
+#include "measure.h"
 #include "reproduce.h"
 
 namespace hastings::reproduce {
@@ -164,17 +165,19 @@ void run_correlation(Context& context) {
       "| target | correlation of 1 - ARLB with log AR | of the symmetric KL with log AR | of the ranks | published "
       "|\n|---|---|---|---|---|\n";
   Figure figure{{}, 2, 560, 380};
-  const auto names = context.chosen(0);
+  auto key = [&](const std::string& name) { return fmt::format("{}-{}", name, context.options().first_seed); };
   std::vector<Job> jobs;
-  for (const auto& name : names) {
-    if (context.find(name)) continue;
-    jobs.push_back(
-        {name, [&context, name](const Share& share) { context.keep(name, learning_history(context, name, share)); }});
+  for (const auto& name : context.chosen(0)) {
+    if (context.find(key(name))) continue;
+    jobs.push_back({name, [&context, &key, name](const Share& share) {
+                      context.keep(key(name), learning_history(context, name, share));
+                    }});
   }
   context.run(jobs);
   for (size_t t = 0; t < kTargets.size(); ++t) {
-    if (!contains(names, kTargets[t])) continue;
-    const json cell = *context.find(kTargets[t]);
+    const auto found = context.find(key(kTargets[t]));
+    if (!found) continue;
+    const json& cell = *found;
     std::vector<double> step, loss, kl, log_ar, ar;
     for (const auto& row : cell["rows"]) {
       step.push_back(row[0]);
@@ -209,9 +212,11 @@ void run_proposals(Context& context) {
   std::string table =
       "| target | objective | acceptance in the chain | worst error of a mode's weight |\n|---|---|---|---|\n";
   const Grid grid = make_grid(context.options().quick ? 90 : 150, 7);
-  const auto names = context.chosen(0);
-  learn_proposals(context, names);
-  for (const auto& name : names) {
+  learn_proposals(context, context.chosen(0));
+  for (const auto& name : kTargets) {
+    if (!std::all_of(kObjectives.begin(), kObjectives.end(),
+                     [&](const auto& o) { return is_run(run_of(context, name, o.first)); }))
+      continue;
     const auto target = find_target(name);
     Figure figure{{}, 3, 380, 380};
     std::vector<Panel> histograms;
@@ -275,39 +280,62 @@ void run_random_walk(Context& context) {
   const auto target = find_target("mog6");
   const int runs = context.options().quick ? 20 : 100;
   const int64_t length = context.options().quick ? 8000 : 80000;  // a sixth of it at each component: more than 10,000
-  std::string csv = "proposal,draws_at_component,squared_error,components_seen\n";
+  const Grid grid = make_grid(120, 7);
+  std::string csv = "proposal,draws_at_component,squared_error,share_that_had_as_many\n";
   std::string table =
       "| proposal | draws at a component | squared error of its mean | share of (run, component) that had as many "
       "|\n|---|---|---|---|\n";
+  std::string ess = "| proposal | ESS of 1,000 draws |\n|---|---|\n";
   Panel panel{"mog6: error of the components' means", "draws at the component", "squared error"};
   panel.log_x = panel.log_y = true;
+  panel.key = "bottom left";
+  Figure histograms{{}, 2, 420, 420};
   int color = 0;
   learn_proposals(context, {"mog6"});
   for (const auto& [objective, title] : kObjectives) {
     const auto proposal = load_fit(run_of(context, "mog6", objective), 2).proposal;
     for (const bool walk : {false, true}) {
       const std::string name = title + (walk ? "+RW" : "");
-      if (!context.find(name)) {
-        const auto chains = walk ? walked_chains : independent_chains;
-        context.keep(name, component_errors(*target, chains(context, *target, *proposal, runs, length)));
+      const std::string key = fmt::format("{}-{}", name, context.options().first_seed);
+      if (!context.find(key)) {
+        const Tensor chains = (walk ? walked_chains : independent_chains)(context, *target, *proposal, runs, length);
+        json cell = component_errors(*target, chains);
+        cell["ess"] = least_ess(*target, truth_of("mog6", *target), chains.narrow(1, 0, 1000).contiguous());
+        cell["histogram"] = histogram(chains[0].narrow(0, 0, std::min<int64_t>(length, 25000)), grid);
+        context.keep(key, cell);
       }
-      const json cell = *context.find(name);
+      const json cell = *context.find(key);
+      ess += fmt::format("| {} | {:.0f} |\n", name, cell["ess"].get<double>());
       std::vector<double> n, error;
       for (size_t c = 0; c < kCounts.size(); ++c) {
         const double seen = cell["seen"][c], share = seen / static_cast<double>(kComponents * runs);
         if (seen == 0) continue;
-        n.push_back(static_cast<double>(kCounts[c]));
-        error.push_back(cell["sum"][c].get<double>() / seen);
-        csv += fmt::format("{},{},{:.6g},{:.4f}\n", name, kCounts[c], error.back(), share);
-        table += fmt::format("| {} | {} | {:.3g} | {:.2f} |\n", name, kCounts[c], error.back(), share);
+        const auto count = static_cast<double>(kCounts[c]);
+        const double mean = cell["sum"][c].get<double>() / seen;
+        csv += fmt::format("{},{},{:.6g},{:.4f}\n", name, kCounts[c], mean, share);
+        table += fmt::format("| {} | {} | {:.3g} | {:.2f} |\n", name, kCounts[c], mean, share);
+        // Where few have as many, these are the chains that stood still: not drawn.
+        if (seen < 0.9 * cell["seen"][0].get<double>()) continue;
+        n.push_back(count);
+        error.push_back(mean);
       }
       panel.layers.push_back({Draw::kLine, name, {n, error}, color, walk});
+      if (objective == "vi") {
+        const auto counts = cell["histogram"].get<std::vector<double>>();
+        Panel draws{name, "x_1", "x_2", {{Draw::kHeat, "", {grid.x, grid.y, counts}, 0, false, grid.n}}};
+        draws.equal_axes = true;
+        draws.x_range = draws.y_range = {{-grid.reach, grid.reach}};
+        histograms.panels.push_back(draws);
+      }
     }
     ++color;
   }
+  // Independent draws: the mean of n of them has the squared error 2 sd^2 / n, sd 0.5.
+  panel.layers.push_back({Draw::kLine, "independent draws", {{10, 10000}, {0.05, 0.00005}}, -1});
   context.write("random-walk.csv", csv);
-  context.write("random-walk.md", table);
+  context.write("random-walk.md", table + "\n" + ess);
   context.figure("random-walk", {{panel}, 1, 680, 480});
+  context.figure("vi", histograms);
 }
 
 }  // namespace

@@ -32,13 +32,15 @@ class Nice {
       moved = moved - shift(k, moves_x(k) ? v : x);
     }
   }
-  // Every row its own direction.
+  // Every row its own direction: `ahead` [n].
   void either(Tensor& x, Tensor& v, const Tensor& ahead) const {
-    Tensor fx = x, fv = v, bx = x, bv = v;
+    const Tensor there = ahead.nonzero().squeeze(1), back = at::logical_not(ahead).nonzero().squeeze(1);
+    Tensor fx = x.index_select(0, there), fv = v.index_select(0, there), bx = x.index_select(0, back),
+           bv = v.index_select(0, back);
     forward(fx, fv);
     backward(bx, bv);
-    x = at::where(ahead, fx, bx);
-    v = at::where(ahead, fv, bv);
+    x = x.index_copy(0, there, fx).index_copy(0, back, bx);
+    v = v.index_copy(0, there, fv).index_copy(0, back, bv);
   }
   const std::vector<Tensor>& parameters() const { return leaves_.all(); }
 
@@ -57,7 +59,7 @@ class Anice final : public LocalKernel {
     const int64_t n = state.x.size(0);
     const Tensor start = noise.normal(n, velocity_);
     Tensor x = state.x, v = start;
-    nice_->either(x, v, at::lt(uniforms.uniform(n), 0.5).unsqueeze(1));
+    nice_->either(x, v, at::lt(uniforms.uniform(n), 0.5));
     return metropolis_step(state, x, density(x, false), start.square().sum(-1) * -0.5, v.square().sum(-1) * -0.5,
                            uniforms.uniform(n));
   }

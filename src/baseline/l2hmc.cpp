@@ -132,9 +132,10 @@ class L2hmc final : public LocalKernel {
     const at::NoGradGuard no_grad;
     const int64_t n = state.x.size(0);
     const Tensor v = noise.normal(n, state.x.size(1)), ahead = at::lt(uniforms.uniform(n), 0.5);
-    const Moved to = (*op_)(state.x, v, ahead, [&](const Tensor& x) { return density(x, true).gradient; });
-    return metropolis_step(state, to.x, density(to.x, false), v.square().sum(-1) * -0.5,
-                           to.v.square().sum(-1) * -0.5 + to.log_det, uniforms.uniform(n));
+    Evaluated last;  // the end of the trajectory, once it is there
+    const Moved to = (*op_)(state.x, v, ahead, [&](const Tensor& x) { return (last = density(x, true)).gradient; });
+    return metropolis_step(state, to.x, last, v.square().sum(-1) * -0.5, to.v.square().sum(-1) * -0.5 + to.log_det,
+                           uniforms.uniform(n));
   }
 
  private:
@@ -144,7 +145,9 @@ class L2hmc final : public LocalKernel {
 // Gradient of log p that can be differentiated again.
 Tensor graph_force(const Target& target, double beta, const Tensor& at_x) {
   const Tensor x = at_x.requires_grad() ? at_x : at_x.detach().requires_grad_(true);
-  return beta * torch::autograd::grad({target.log_prob(x).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+  const Tensor force = torch::autograd::grad({target.log_prob(x).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+  if (!force.requires_grad()) throw ConfigError("L2HMC needs a target whose gradient can be differentiated again");
+  return beta * force;
 }
 
 }  // namespace

@@ -79,19 +79,26 @@ class Mala final : public LocalKernel {
 // Leapfrog in z = L^-1 x units: momentum is standard normal, forces are L^T grad.
 class Hmc final : public LocalKernel {
  public:
-  Hmc(const Tensor& factor, double step_size, int steps)
-      : factor_(factor.contiguous()), factor_t_(factor.t().contiguous()), step_(step_size), steps_(steps) {}
+  Hmc(const Tensor& factor, double step_size, int steps, double jitter)
+      : factor_(factor.contiguous()),
+        factor_t_(factor.t().contiguous()),
+        step_(step_size),
+        jitter_(jitter),
+        steps_(steps) {}
   bool needs_gradient() const override { return true; }
   LocalInfo step(LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) const override {
     const int64_t n = state.x.size(0);
     const Tensor start = noise.normal(n, state.x.size(1));
-    Tensor momentum = start + 0.5 * step_ * at::matmul(state.gradient, factor_);
+    // One step size for a whole trajectory, drawn without looking at the state.
+    const Tensor step = jitter_ == 0 ? at::full({1, 1}, step_, at::kDouble)
+                                     : step_ * (1 + jitter_ * (2 * uniforms.uniform(n).unsqueeze(1) - 1));
+    Tensor momentum = start + 0.5 * step * at::matmul(state.gradient, factor_);
     Tensor x = state.x;
     Evaluated at_x;
     for (int i = 0; i < steps_; ++i) {
-      x = x + step_ * at::matmul(momentum, factor_t_);
+      x = x + step * at::matmul(momentum, factor_t_);
       at_x = density(x, true);
-      momentum = momentum + (i + 1 < steps_ ? 1.0 : 0.5) * step_ * at::matmul(at_x.gradient, factor_);
+      momentum = momentum + (i + 1 < steps_ ? 1.0 : 0.5) * step * at::matmul(at_x.gradient, factor_);
     }
     return metropolis_step(state, x, at_x, start.square().sum(-1) * -0.5, momentum.square().sum(-1) * -0.5,
                            uniforms.uniform(n));
@@ -99,7 +106,7 @@ class Hmc final : public LocalKernel {
 
  private:
   Tensor factor_, factor_t_;
-  double step_;
+  double step_, jitter_;
   int steps_;
 };
 
@@ -141,8 +148,8 @@ std::unique_ptr<LocalKernel> make_random_walk(Tensor factor, double step_size) {
 std::unique_ptr<LocalKernel> make_mala(Tensor factor, double step_size) {
   return std::make_unique<Mala>(factor, step_size);
 }
-std::unique_ptr<LocalKernel> make_hmc(Tensor factor, double step_size, int leapfrog_steps) {
-  return std::make_unique<Hmc>(factor, step_size, leapfrog_steps);
+std::unique_ptr<LocalKernel> make_hmc(Tensor factor, double step_size, int leapfrog_steps, double jitter) {
+  return std::make_unique<Hmc>(factor, step_size, leapfrog_steps, jitter);
 }
 std::unique_ptr<LocalKernel> make_random_walk_mixture(IndependentDraws independent, double share, Tensor factor,
                                                       double step_size) {

@@ -12,6 +12,7 @@ namespace hastings {
 // Hamiltonian Monte Carlo with identity mass and a step size found by dual averaging (Hoffman and Gelman 2014).
 struct HmcOptions {
   int leapfrog_steps = 10;
+  double jitter = 0.2;  // step sizes vary by this share: with one alone some directions return to where they began
   double target_acceptance = 0.8;
   int64_t chains = 64, warmup = 500;
   uint64_t seed = 1;

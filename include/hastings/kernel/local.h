@@ -48,7 +48,7 @@ class LocalKernel {
 // `factor` [dim, dim], lower triangular: steps are step_size * factor * z.
 std::unique_ptr<LocalKernel> make_random_walk(Tensor factor, double step_size);
 std::unique_ptr<LocalKernel> make_mala(Tensor factor, double step_size);
-std::unique_ptr<LocalKernel> make_hmc(Tensor factor, double step_size, int leapfrog_steps);
+std::unique_ptr<LocalKernel> make_hmc(Tensor factor, double step_size, int leapfrog_steps, double jitter = 0);
 
 // Independent draws with their density, and the density of any point.
 struct IndependentDraws {

@@ -142,6 +142,19 @@ TEST(PaperEss, KnownAutocorrelation) {
   EXPECT_NEAR(paper_ess(x, 0, 1 / std::sqrt(1 - phi * phi)), n / (1 + 2 * sum), 0.02 * n / (1 + 2 * sum));
 }
 
+// A chain that swings around its mean: an autocorrelation below zero ends the paper's sum at once, so that it sees no
+// more than independent draws, though squares are as correlated as ever.
+TEST(PaperEss, DoesNotSeeWhatFollowsANegativeAutocorrelation) {
+  Stream random(1, 0, Purpose::kExact);
+  const int64_t chains = 100, n = 1000;
+  const double phi = -0.9;
+  Tensor x = random.normal({chains, n});
+  x.select(1, 0).div_(std::sqrt(1 - phi * phi));
+  for (int64_t t = 1; t < n; ++t) x.select(1, t).add_(x.select(1, t - 1) * phi);
+  EXPECT_DOUBLE_EQ(paper_ess(x, 0, 1 / std::sqrt(1 - phi * phi)), n);
+  EXPECT_LT(bulk_ess(x.square()), 0.3 * static_cast<double>(chains * n));
+}
+
 TEST(Weights, EvidenceWithItsError) {
   // log w ~ N(mu, s^2): log E w = mu + s^2 / 2, relative variance of w = e^{s^2} - 1.
   Stream random(2, 0, Purpose::kExact);

@@ -35,7 +35,8 @@ std::string spec_of(const RunOptions& options) {
 std::string default_folder(const std::string& target) {
   const auto colon = target.find(':');
   std::string name = target.substr(0, colon);
-  if (colon != std::string::npos) name += "-" + std::filesystem::path(target.substr(colon + 1)).stem().string();
+  if (colon != std::string::npos)
+    name = fmt::format("{}-{}", name, std::filesystem::path(target.substr(colon + 1)).stem().string());
   return "runs/" + name;
 }
 
@@ -61,7 +62,8 @@ void print_table(const json& s) {
   fmt::print("log evidence {} ± {}, Pareto k {}, longest stay {} steps", value("log_evidence", "{:.4f}"),
              value("log_evidence_error", "{:.2g}"), value("pareto_k", "{:.2f}"), s["longest_run"].get<int64_t>());
   if (!s["mixing_steps"].is_null())
-    fmt::print(", within 0.01 of stationarity after {} steps (coupled chains)", s["mixing_steps"].get<int64_t>());
+    fmt::print(", within 0.01 of stationarity after {} step{} (coupled chains)", s["mixing_steps"].get<int64_t>(),
+               s["mixing_steps"] == 1 ? "" : "s");
   fmt::print(".\nLearning {} s, sampling {} s; {} effective draws a second while sampling, {} with learning.\n",
              value("learn_seconds", "{:.2f}"), value("sample_seconds", "{:.3g}"), value("ess_per_second", "{:.0f}"),
              value("ess_per_second_with_learning", "{:.0f}"));

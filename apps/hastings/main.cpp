@@ -134,7 +134,8 @@ void add_sample_options(CLI::App& command, RunOptions& o) {
   option(command.add_option("--local-moves", s.local_moves,
                             "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal), auto "
                             "(hmc where independent moves alone would stick)"));
-  option(command.add_option("--local-fraction", s.local_fraction, "Share of local steps"));
+  option(command.add_option("--local-fraction", s.local_fraction,
+                            "Share of local steps (auto: at least a half, where it turns to them)"));
   option(command.add_option("--local-step", s.local_step, "Size of local steps in standard deviations (0: tuned)"));
   option(command.add_option("--leapfrog-steps", s.leapfrog_steps, "Leapfrog steps of an hmc move"));
 }
@@ -199,7 +200,9 @@ int run(int argc, char** argv) {
   reproduce->add_option("experiment", experiment, "Its name, `all`, or `list` for what there is and what each costs")
       ->required();
   reproduce->add_option("-o,--output", reproduction.output, "Folder of the results")->capture_default_str();
-  reproduce->add_option("--seeds", reproduction.seeds, "How many seeds (default: 5, with --quick 1)")
+  reproduce
+      ->add_option("--seeds", reproduction.seeds,
+                   "How many seeds, where several are asked for: table1, exact-filter (default: 5, with --quick 1)")
       ->check(CLI::PositiveNumber);
   reproduce->add_option("--seed", reproduction.first_seed, "The first of them")
       ->capture_default_str()

@@ -130,6 +130,7 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
     return at::cat({a, b}, 1);
   };
   double critic_loss = 0;
+  int64_t skipped = 0;
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
     if (t > 0 && t % options.bootstrap_every == 0) bootstrap(kernel);
@@ -142,12 +143,12 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
       const Tensor truth = real_pairs(), scores = critic(at::cat({fake, truth}, 0));
       const Tensor loss = scores.narrow(0, 0, 2 * n).mean() - scores.narrow(0, 2 * n, 2 * n).mean() +
                           options.penalty * gradient_penalty(critic, truth, fake, uniforms);
-      descend(critic_adam, loss, options.learning_rate);
+      skipped += !descend(critic_adam, loss, options.learning_rate);
       critic_loss = loss.item<double>();
     }
     // The pairs deceive the critic; v stays likely under N(0, I), or nothing would be accepted.
     const Tensor deceived = -critic(fake_pairs()).mean(), unlikely = 0.5 * at::cat(velocities, 0).square().mean();
-    descend(generator_adam, deceived + options.velocity_weight * unlikely, options.learning_rate);
+    skipped += !descend(generator_adam, deceived + options.velocity_weight * unlikely, options.learning_rate);
     if ((t + 1) % 50 == 0) {
       LearnProgress row;
       row.phase = "a-nice-mc";
@@ -157,6 +158,7 @@ std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOption
       observer.on_learn(row);
     }
   }
+  baseline::tell_skipped("A-NICE-MC", skipped, options.iterations * (options.critic_steps + 1), observer);
   return std::make_unique<Anice>(nice, options.velocity);
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <vector>
 
 #include "../core/tensor_adam.h"
+#include "hastings/core/events.h"
 #include "hastings/core/random.h"
 
 namespace hastings::baseline {
@@ -57,8 +59,8 @@ class Dense {
   std::vector<Tensor> weight_, bias_;
 };
 
-// One step down the loss, its gradient bounded; where that is not finite nothing moves.
-inline void descend(TensorAdam& adam, const Tensor& loss, double rate) {
+// One step down the loss, its gradient bounded. Where that is not finite nothing moves, and false comes back.
+inline bool descend(TensorAdam& adam, const Tensor& loss, double rate) {
   constexpr double kLongest = 100;
   auto gradients = torch::autograd::grad({loss}, adam.parameters(), {}, {}, false, /*allow_unused=*/true);
   const at::NoGradGuard no_grad;
@@ -66,12 +68,18 @@ inline void descend(TensorAdam& adam, const Tensor& loss, double rate) {
   for (const auto& g : gradients) {
     if (g.defined()) square += g.square().sum().item<double>();
   }
-  if (!std::isfinite(square)) return;
+  if (!std::isfinite(square)) return false;
   const double length = std::sqrt(square);
   for (auto& g : gradients) {
     if (g.defined() && length > kLongest) g = g * (kLongest / length);
   }
   adam.step(gradients, rate);
+  return true;
+}
+
+inline void tell_skipped(const char* who, int64_t skipped, int64_t steps, Observer& observer) {
+  if (skipped > 0)
+    observer.on_warning(fmt::format("{}: {} of {} steps left out, their gradient was not finite", who, skipped, steps));
 }
 
 }  // namespace hastings::baseline

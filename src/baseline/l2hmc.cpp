@@ -168,6 +168,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   Stream start(options.seed, 0, Purpose::kStart), noise(options.seed, 0, Purpose::kLocal),
       uniforms(options.seed, 1, Purpose::kLocal);
   double beta = 1;
+  int64_t skipped = 0;
   const Force force = [&](const Tensor& x) { return graph_force(target, beta, x); };
   Tensor x = tuned.states;
   for (int64_t t = 0; t < options.iterations; ++t) {
@@ -187,7 +188,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     Tensor loss = each.narrow(0, 0, n).mean();
     if (options.burn_in > 0) loss = loss + options.burn_in * each.narrow(0, n, n).mean();
     const double rate = options.learning_rate * std::pow(0.96, static_cast<double>(t / 1000));
-    descend(adam, loss, rate);
+    skipped += !descend(adam, loss, rate);
     const at::NoGradGuard no_grad;
     const Tensor take = at::lt(uniforms.uniform({n}), accept.narrow(0, 0, n)).unsqueeze(1);
     x = at::where(take, to.x.narrow(0, 0, n), x).detach();
@@ -201,6 +202,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
       observer.on_learn(row);
     }
   }
+  baseline::tell_skipped("L2HMC", skipped, options.iterations, observer);
   return std::make_unique<L2hmc>(op);
 }
 

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
@@ -77,6 +79,18 @@ Grid make_grid(int64_t n, double reach) {
     }
   }
   return grid;
+}
+
+// A state that held a chain for long would set the scale of colours alone: counts are drawn as at most twice the 99th
+// percentile of the cells that have any.
+std::vector<double> for_drawing(std::vector<double> counts) {
+  std::vector<double> some;
+  std::copy_if(counts.begin(), counts.end(), std::back_inserter(some), [](double c) { return c > 0; });
+  if (some.empty()) return counts;
+  const auto high = some.begin() + static_cast<int64_t>(0.99 * static_cast<double>(some.size() - 1));
+  std::nth_element(some.begin(), high, some.end());
+  for (double& c : counts) c = std::min(c, 2 * *high);
+  return counts;
 }
 
 std::vector<double> histogram(const Tensor& draws, const Grid& grid) {
@@ -241,7 +255,7 @@ void run_proposals(Context& context) {
         return out;
       };
       figure.panels.push_back(panel(title + ": learned density", level));
-      histograms.push_back(panel(title + ": 25,000 draws by MH", histogram(draws, grid)));
+      histograms.push_back(panel(title + ": 25,000 draws by MH", for_drawing(histogram(draws, grid))));
     }
     figure.panels.insert(figure.panels.end(), histograms.begin(), histograms.end());
     context.figure(name, figure);
@@ -321,7 +335,7 @@ void run_random_walk(Context& context) {
       }
       panel.layers.push_back({Draw::kLine, name, {n, error}, color, walk});
       if (objective == "vi") {
-        const auto counts = cell["histogram"].get<std::vector<double>>();
+        const auto counts = for_drawing(cell["histogram"].get<std::vector<double>>());
         Panel draws{name, "x_1", "x_2", {{Draw::kHeat, "", {grid.x, grid.y, counts}, 0, false, grid.n}}};
         draws.equal_axes = true;
         draws.x_range = draws.y_range = {{-grid.reach, grid.reach}};

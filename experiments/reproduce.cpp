@@ -27,12 +27,23 @@ class Muted final : public Observer {
   Observer& to_;
 };
 
+// The cells of a cells.json, which must be of the experiment `name`.
+json read_gathered(const std::string& file, const std::string& name) {
+  json gathered = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  if (!gathered.is_object() || !gathered.contains("cells") || !gathered["cells"].is_object())
+    throw DataError(fmt::format("{}: not a cells.json of an experiment", file));
+  if (gathered.value("experiment", "") != name)
+    throw ConfigError(fmt::format("{}: of {}, not of {}", file, gathered.value("experiment", "?"), name));
+  return gathered["cells"];
+}
+
 }  // namespace
 
 Context::Context(const Experiment& experiment, const Options& options, Observer& observer,
                  std::function<void(const std::string&)> tell)
     : options_(options),
-      folder_(fmt::format("{}/{}{}", options.output, experiment.name, options.quick ? "-quick" : "")),
+      name_(experiment.name + (options.quick ? "-quick" : "")),
+      folder_(fmt::format("{}/{}", options.output, name_)),
       observer_(observer),
       tell_(std::move(tell)) {
   if (options_.seeds == 0) options_.seeds = options_.quick ? 1 : 5;
@@ -49,6 +60,7 @@ Context::Context(const Experiment& experiment, const Options& options, Observer&
     if (known.empty()) throw ConfigError(fmt::format("--only {}: {} has no parts", name, experiment.name));
     if (!contains(known, name)) throw ConfigError(fmt::format("--only {}: there are {}", name, fmt::join(known, ", ")));
   }
+  if (!options_.from.empty()) known_ = read_gathered(options_.from, name_);
   make_directory(folder_ + "/cells");
 }
 
@@ -82,13 +94,29 @@ void Context::tell(const std::string& line) {
 
 std::optional<json> Context::find(const std::string& key) const {
   const std::string file = cell_file(key);
-  if (!std::filesystem::exists(file)) return {};
-  json cell = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
-  if (cell.is_discarded()) return {};
-  return cell;
+  if (std::filesystem::exists(file)) {
+    json cell = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+    if (!cell.is_discarded()) return cell;
+  }
+  if (known_.contains(key)) return known_[key];
+  return {};
 }
 
 void Context::keep(const std::string& key, const json& cell) { write_file(cell_file(key), cell.dump(1) + "\n"); }
+
+void Context::gather() {
+  json all = known_;
+  for (const auto& file : std::filesystem::directory_iterator(path("cells"))) {
+    const std::string key = file.path().stem();
+    if (file.path().extension() != ".json") continue;
+    if (const auto cell = find(key)) all[key] = *cell;
+  }
+  std::vector<std::string> lines;  // one cell each
+  for (const auto& [key, cell] : all.items()) lines.push_back(fmt::format("{}: {}", json(key).dump(), cell.dump()));
+  if (!lines.empty())
+    write("cells.json",
+          fmt::format("{{\"experiment\": {}, \"cells\": {{\n{}\n}}}}\n", json(name_).dump(), fmt::join(lines, ",\n")));
+}
 
 void Context::write(const std::string& name, const std::string& text) {
   write_file(path(name), text);

@@ -22,6 +22,7 @@ struct Options {
   bool quick = false;
   std::vector<std::string> only;  // targets, methods; empty: all
   int threads = 0;
+  std::string from;  // a cells.json of an earlier run: what is in it is not computed again
   std::string data;  // folder with uci/german.data-numeric, uci/heart.dat and uci/australian.dat
 };
 
@@ -65,6 +66,8 @@ class Context {
   // Finished cells: a kill loses at most the one under way. A damaged file is as good as none.
   std::optional<nlohmann::json> find(const std::string& key) const;
   void keep(const std::string& key, const nlohmann::json& cell);
+  // All of them, also what came from Options::from, in one file, cells.json.
+  void gather();
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string cell_file(const std::string& key) const { return path("cells/" + key + ".json"); }
   void write(const std::string& name, const std::string& text);  // and tells where
@@ -74,7 +77,8 @@ class Context {
  private:
   Options options_;
   std::vector<std::vector<std::string>> chosen_;
-  std::string folder_;
+  std::string name_, folder_;
+  nlohmann::json known_ = nlohmann::json::object();
   Observer& observer_;
   std::function<void(const std::string&)> tell_;
   std::mutex telling_;

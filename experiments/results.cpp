@@ -13,7 +13,6 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
-#include "hastings/diagnose/ess.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/target/registry.h"
 #include "measure.h"
@@ -53,12 +52,8 @@ json compute(const Row& row, uint64_t seed, int threads) {
   }
   const Truth truth = reproduce::truth_of(row.name, *target);
   const Tensor flat = sink.draws.view({-1, target->dim()});
-  const Tensor statistics = target->statistics(flat).view({kChains, row.draws, -1});
   const double ess = reproduce::least_ess(*target, truth, sink.draws);
-  double bulk = 1e300;
-  for (int64_t j = 0; j < statistics.size(2); ++j) {
-    bulk = std::min(bulk, bulk_ess(statistics.select(2, j).contiguous()));
-  }
+  const double bulk = reproduce::least_bulk_ess(*target, sink.draws);
   json cell = {{"ess", ess},
                {"bulk_share", bulk / static_cast<double>(kChains * row.draws)},
                {"acceptance", accepted / steps},

@@ -224,9 +224,9 @@ void compute(Context& context, const std::vector<Row>& rows) {
 
 // What there is of one method on one target.
 struct Entry {
-  std::vector<double> ess, pooled, learn_seconds;  // by seed; pooled: where L2HMC's authors published
-  double rate = 0;                                 // draws a second of all chains: the fastest time there is
-  double draws = 0;                                // of a chain
+  std::vector<double> ess, pooled, bulk, learn_seconds;  // by seed; pooled: where L2HMC's authors published
+  double rate = 0;                                       // draws a second of all chains: the fastest time there is
+  double draws = 0;                                      // of a chain
   std::optional<double> published, published_speed;
   bool wrong = false;  // somewhere without the target's spread or mode weights
 
@@ -244,7 +244,7 @@ using Table = std::map<std::pair<std::string, std::string>, Entry>;  // by row a
 Table collect(const Context& context, const std::vector<Row>& rows, std::string& csv) {
   csv =
       "target,method,seed,ess,published,ess_per_second,acceptance,learn_seconds,sample_seconds,mode_error,spread_"
-      "error,ess_bulk_of_all_chains\n";
+      "error,ess_bulk_of_all_chains,ess_pooled\n";
   const Options& o = context.options();
   Table table;
   for (const auto& row : rows) {
@@ -260,17 +260,21 @@ Table collect(const Context& context, const std::vector<Row>& rows, std::string&
       for (uint64_t seed = o.first_seed; seed < o.first_seed + static_cast<uint64_t>(o.seeds); ++seed) {
         const auto cell = context.find(key_of(row, method, seed));
         if (!cell) continue;
-        auto number = [&](const char* name) { return cell->value(name, 0.0); };
+        auto number = [&](const char* name) {  // what is not a number is stored as null
+          const auto found = cell->find(name);
+          return found != cell->end() && found->is_number() ? found->get<double>() : std::nan("");
+        };
         entry.ess.push_back(number("ess"));
-        if (method == "l2hmc" && cell->contains("ess_pooled")) entry.pooled.push_back(number("ess_pooled"));
+        if (method == "l2hmc") entry.pooled.push_back(number("ess_pooled"));
+        entry.bulk.push_back(number("ess_bulk") / kChains);
         entry.learn_seconds.push_back(number("learn_seconds"));
         if (!is_flow(method)) entry.rate = std::max(entry.rate, kChains * entry.draws / number("sample_seconds"));
         entry.wrong |= number("mode_error") > kModes || !(number("spread_error") < kSpread);
-        csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f},{:.4f},{}\n", row.name, method, seed,
-                           number("ess"), entry.published ? fmt::format("{:.0f}", *entry.published) : "",
+        csv += fmt::format("{},{},{},{:.1f},{},{:.0f},{:.4f},{:.2f},{:.3f},{:.4f},{:.4f},{:.0f},{:.0f}\n", row.name,
+                           method, seed, number("ess"), entry.published ? fmt::format("{:.0f}", *entry.published) : "",
                            number("ess_per_second"), number("acceptance"), number("learn_seconds"),
-                           number("sample_seconds"), number("mode_error"), number("spread_error"),
-                           cell->contains("ess_bulk") ? fmt::format("{:.0f}", number("ess_bulk")) : "");
+                           number("sample_seconds"), number("mode_error"), number("spread_error"), number("ess_bulk"),
+                           number("ess_pooled"));
       }
     }
   }
@@ -287,6 +291,12 @@ std::string ess_text(const Entry& entry, int seeds) {
   if (!entry.pooled.empty()) text += fmt::format(", pooled {:.0f}", mean_error(entry.pooled).mean);
   if (n < seeds) text += fmt::format(" [{} seed{}]", n, n > 1 ? "s" : "");
   return text;
+}
+
+std::string bulk_text(const Entry& entry) {
+  if (entry.bulk.empty()) return "";
+  const MeanError e = mean_error(entry.bulk);
+  return fmt::format("{:.0f}", e.mean) + (entry.bulk.size() > 1 ? fmt::format(" ± {:.0f}", e.error) : "");
 }
 
 std::string speed_text(const Entry& entry) {
@@ -384,7 +394,10 @@ void run_table1(Context& context) {
           "the target's spread (standard deviation off by more than 15 %) or its mode weights (off by more than 0.1), "
           "whatever the ESS says. An ESS of all draws means that no autocorrelation reaches 0.05, where the sum ends; "
           "it does not mean independence. Pooled: as L2HMC's authors take it, over all coordinates together, not the "
-          "least.\n\n{}\nESS a second, of all {} chains, sampling alone, on one core (published: on a GPU). AR, ARLB "
+          "least.\n\n{}\nToday's measure: rank-normalised bulk ESS (Vehtari et al. 2021) of all {} chains together, "
+          "divided by their number, least over the coordinates. It knows nothing of the truth, sums all lags, and may "
+          "exceed the number of draws where a chain swings around its mean.\n\n{}\nESS a second, of all {} chains, "
+          "sampling alone, on one core (published: on a GPU). AR, ARLB "
           "and "
           "VI have the same network: the share of effective draws times the draws a second of that network, measured "
           "in one go.\n\n{}\nThe same with the seconds of learning or tuning, for {} chains of so many draws; more "
@@ -392,7 +405,7 @@ void run_table1(Context& context) {
           "closer to the table above. Seconds of learning were taken while other cells were computed.\n\n{}\n{}",
           o.first_seed, o.first_seed + static_cast<uint64_t>(o.seeds) - 1, o.quick ? ", quick settings" : "",
           markdown("ESS of", rows, table, [&](const Entry& e) { return ess_text(e, o.seeds); }), kChains,
-          markdown("ESS/s", rows, table, speed_text), kChains,
+          markdown("bulk ESS of", rows, table, bulk_text), kChains, markdown("ESS/s", rows, table, speed_text), kChains,
           markdown("ESS/s, learning included", rows, table,
                    [](const Entry& e) { return e.ess.empty() ? "" : fmt::format("{:.2g}", e.speed_with_learning()); }),
           settings_text(o.quick)));

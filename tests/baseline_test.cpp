@@ -1,4 +1,5 @@
 // The rivals, held to the contract of our own kernels: chains started at exact draws keep the exact distribution.
+#include "hastings/baseline/critic.h"
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/baseline/rejection.h"
 #include "hastings/core/error.h"
@@ -47,6 +48,7 @@ TEST_P(Rivals, AniceIsStationary) {
   options.hidden = {{32}, {32}, {32}};
   options.critic = {32, 32};
   options.bootstrap_steps = 60;
+  options.bootstrap_burn_in = 20;
   options.bootstrap_every = 10;
   options.learning_rate = 5e-3;
   const auto kernel = learn_anice(*target_, options, silent);
@@ -111,6 +113,51 @@ TEST(L2hmc, LearnsToMoveFurther) {
     return (state.x - before).square().sum(-1).mean().item<double>();
   };
   EXPECT_GT(jump(150), 1.5 * jump(0));
+}
+
+// The gradient of the penalty is a derivative of a derivative: against central differences of the loss, in every
+// parameter; and slopes against those of the loss in the rows of `fake`.
+TEST(Critic, GradientAgreesWithDifferences) {
+  Critic critic(3, 4, {7, 5});
+  Stream random(3, 1, Purpose::kExact);
+  auto rows = [&](int64_t n) { return random.normal({n, 4}).to(at::kFloat); };
+  for (const auto& p : critic.parameters()) p.add_(0.1 * random.normal(p.sizes()).to(at::kFloat));
+  const Tensor fake = rows(6), real = rows(3), between = rows(5);
+  auto value = [&] { return critic.loss(fake, real, between, 10).value; };
+  const Critic::Loss loss = critic.loss(fake, real, between, 10);
+  constexpr double kStep = 1e-3;
+  auto difference = [&](float& at) {
+    const float here = at;
+    at = here + static_cast<float>(kStep);
+    const double up = value();
+    at = here - static_cast<float>(kStep);
+    const double down = value();
+    at = here;
+    return (up - down) / (2 * kStep);
+  };
+  ASSERT_EQ(loss.gradient.size(), critic.parameters().size());
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < loss.gradient.size(); ++i) {
+    ASSERT_EQ(loss.gradient[i].sizes(), critic.parameters()[i].sizes());
+    const Tensor gradient = loss.gradient[i].contiguous();
+    for (int64_t j = 0; j < gradient.numel(); ++j) {
+      const double g = gradient.data_ptr<float>()[j];
+      worst = std::max(worst, std::fabs(g - difference(critic.parameters()[i].data_ptr<float>()[j])));
+      largest = std::max(largest, std::fabs(g));
+    }
+  }
+  EXPECT_GT(largest, 1);
+  EXPECT_LT(worst, 0.01 * largest);
+  const Tensor slope = critic.slope(fake).contiguous();
+  for (int64_t j = 0; j < slope.numel(); ++j)
+    EXPECT_NEAR(slope.data_ptr<float>()[j] / 6, difference(fake.data_ptr<float>()[j]), 2e-3);
+}
+
+TEST(Anice, DrawsArePairedSoTheirNumberIsEven) {
+  AniceOptions options;
+  options.batch = 7;
+  EXPECT_NE(test::error_of([&] { learn_anice(*find_target("ring"), options, silent); }).find("batch 7"),
+            std::string::npos);
 }
 
 TEST(Rejection, DrawsAreExactAndTheRateIsOneOverM) {

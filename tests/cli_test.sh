@@ -79,6 +79,16 @@ if command -v gnuplot >/dev/null; then
   env -u HASTINGS_TEST_DATA "$hastings" reproduce table1 --quick --only hmc --seeds 1 -o rep -q >out 2>err
   check "a damaged cell is computed again, and alone" grep -q "1 of 1: ring by hmc" out
   check "the table has a figure" [ -s rep/table1-quick/table1.svg ]
+  # One file with all cells is enough to make the table again, elsewhere.
+  cells=rep/table1-quick/cells.json
+  env -u HASTINGS_TEST_DATA "$hastings" reproduce table1 --quick --only hmc --seeds 1 -o rep-from --from $cells -q >out 2>err
+  check "the table from a file of cells" cmp rep/table1-quick/table1.md rep-from/table1-quick/table1.md
+  check "without computing any" [ "$(grep -c " by " out)" -eq 0 ]
+  check "and the cells go on" cmp $cells rep-from/table1-quick/cells.json
+  fails 2 "of table1-quick, not of table1" reproduce table1 --only hmc -o rep-from --from $cells
+  echo '[]' >wrong.json
+  fails 3 "not a cells.json" reproduce table1 --quick -o rep-from --from wrong.json
+  fails 3 "nosuch.json" reproduce table1 --quick -o rep-from --from nosuch.json
   # Targets and methods together: the cells they share. Results do not depend on how many are computed at a time.
   for threads in 1 2; do
     "$hastings" reproduce table1 --quick --only rough_well,mog,hmc --seeds 1 --threads $threads -o "rep$threads" -q >out 2>err

@@ -267,6 +267,7 @@ int reproduce_command(const std::string& name, const reproduce::Options& options
       std::fflush(stdout);
     });
     e.run(context);
+    context.gather();
   }
   if (!found) {
     std::vector<std::string> names;

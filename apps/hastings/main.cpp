@@ -213,6 +213,8 @@ int run(int argc, char** argv) {
                    "These targets, these methods: `--only ring,mog2,arlb` computes ARLB on two targets")
       ->delimiter(',')
       ->allow_extra_args(false);
+  reproduce->add_option("--from", reproduction.from,
+                        "A cells.json of an earlier run of the experiment: what is in it is not computed again");
   reproduce->add_option("--threads", reproduction.threads, "Threads (0: all cores)")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

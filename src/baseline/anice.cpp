@@ -1,13 +1,18 @@
 // A-NICE-MC. The network f adds to v a function of x, to x a function of v, and to v again: it preserves volume and is
 // undone exactly. A transition draws v ~ N(0, I), goes forwards or backwards with probability 1/2 each and accepts with
 // p(x') N(v') / p(x) N(v).
+#include <cmath>
+
 #include "dense.h"
+#include "hastings/baseline/critic.h"
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
+#include "hastings/diagnose/ess.h"
 
 namespace hastings {
 namespace {
 
+using baseline::Clock;
 using baseline::Dense;
 using baseline::descend;
 using baseline::Leaves;
@@ -69,97 +74,134 @@ class Anice final : public LocalKernel {
   int64_t velocity_;
 };
 
-Tensor gradient_penalty(const Dense& critic, const Tensor& real, const Tensor& fake, Stream& stream) {
-  const Tensor share = stream.uniform({real.size(0), 1}).to(at::kFloat);
-  const Tensor between = (share * real + (1 - share) * fake.detach()).requires_grad_(true);
-  const Tensor slope = torch::autograd::grad({critic(between).sum()}, {between}, {}, true, /*create_graph=*/true)[0];
-  return (slope.square().sum(1).add(1e-12).sqrt() - 1).square().mean();
-}
+class Learner {
+ public:
+  Learner(const Target& target, const AniceOptions& options, Observer& observer)
+      : target_(target),
+        options_(options),
+        observer_(observer),
+        density_(density_of(target)),
+        d_(target.dim()),
+        nice_(std::make_shared<Nice>(d_, options)),
+        kernel_(nice_, options.velocity),
+        critic_(options.seed + 1, 2 * d_, options.critic),
+        generator_adam_(nice_->parameters(), 0.5, 0.9),
+        critic_adam_(critic_.parameters(), 0.5, 0.9),
+        start_(options.seed, 0, Purpose::kStart),
+        noise_(options.seed, 0, Purpose::kLocal),
+        uniforms_(options.seed, 1, Purpose::kLocal),
+        rows_(options.seed, 0, Purpose::kBatch) {}
+
+  std::unique_ptr<LocalKernel> run() {
+    HmcOptions hmc;
+    hmc.seed = options_.seed;
+    bootstrap(*tune_hmc(target_, hmc, observer_).kernel);  // the first draws, before there is anything to draw with
+    const Clock clock;
+    double loss = 0;
+    for (int64_t t = 1; t <= options_.iterations; ++t) {
+      if (observer_.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
+      for (int64_t k = 0; k < options_.critic_steps; ++k) loss = move_critic();
+      move_network();
+      if (t % options_.bootstrap_every == 0 || t == options_.iterations) keep_better(bootstrap(kernel_));
+      if (t % 50 == 0)
+        baseline::tell_progress("a-nice-mc", t, options_.iterations, loss, std::nan(""), clock.seconds(), observer_);
+    }
+    baseline::tell_skipped("A-NICE-MC", skipped_, options_.iterations * (options_.critic_steps + 1), observer_);
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < best_.size(); ++i) nice_->parameters()[i].copy_(best_[i]);
+    return std::make_unique<Anice>(nice_, options_.velocity);
+  }
+
+ private:
+  // Chains with the accept step; half of the older draws stay. The least effective sample size of the chains.
+  double bootstrap(const LocalKernel& kernel) {
+    const at::NoGradGuard no_grad;
+    LocalState state = kernel.init(start_.normal({options_.bootstrap_chains, d_}) * target_.scale(), density_);
+    Tensor draws = at::empty({options_.bootstrap_chains, options_.bootstrap_steps, d_}, at::kDouble);
+    for (int64_t t = -options_.bootstrap_burn_in; t < options_.bootstrap_steps; ++t) {
+      kernel.step(state, density_, noise_, uniforms_);
+      if (t >= 0) draws.select(1, t).copy_(state.x);
+    }
+    const Tensor flat = draws.view({-1, d_});
+    std::vector<Tensor> kept = {flat.to(at::kFloat)};
+    if (pool_.defined())
+      kept.push_back(pool_.index_select(0, rows_.permutation(pool_.size(0)).narrow(0, 0, pool_.size(0) / 2)));
+    pool_ = at::cat(kept, 0);
+    return least_bulk_ess(target_.statistics(flat).view({draws.size(0), draws.size(1), -1}));
+  }
+
+  // Adversarial learning goes up and down: what is kept is the network whose own chains were the best.
+  void keep_better(double ess) {
+    if (!(ess > best_ess_)) return;
+    best_ess_ = ess;
+    best_.clear();
+    for (const auto& p : nice_->parameters()) best_.push_back(p.detach().clone());
+  }
+
+  Tensor real(int64_t n) { return pool_.index_select(0, rows_.integers(n, pool_.size(0))); }
+
+  // Up to `most` steps of f, without the accept step; what the last of them makes of v is kept.
+  Tensor walk(Tensor x, int64_t most) {
+    Tensor v;
+    for (int64_t t = rows_.integers(1, most).item<int64_t>(); t >= 0; --t) {
+      v = noise_.normal({x.size(0), options_.velocity}).to(at::kFloat);
+      nice_->forward(x, v);
+    }
+    velocities_.push_back(v);
+    return x;
+  }
+
+  // Pairs that the chain joins: from noise, and from a draw. They are to look like pairs of independent draws.
+  Tensor fake_pairs(const Tensor& near) {
+    velocities_.clear();
+    const Tensor far = walk(start_.normal(near.sizes()).to(at::kFloat), options_.from_noise);
+    return at::cat(
+        {at::cat({far, walk(far.detach(), options_.between)}, 1), at::cat({near, walk(near, options_.between)}, 1)}, 0);
+  }
+
+  double move_critic() {
+    const at::NoGradGuard no_grad;
+    const int64_t n = options_.batch;
+    // The draws that begin pairs are the real pairs too, two and two.
+    const Tensor near = real(n), fake = fake_pairs(near), share = uniforms_.uniform({2 * n, 1}).to(at::kFloat);
+    const Tensor between = share * real(4 * n).view({2 * n, 2 * d_}) + (1 - share) * fake;
+    Critic::Loss loss = critic_.loss(fake, near.view({n / 2, 2 * d_}), between, options_.penalty);
+    skipped_ += !descend(critic_adam_, std::move(loss.gradient), options_.learning_rate);
+    return loss.value;
+  }
+
+  // The pairs deceive the critic; v stays likely under N(0, I), or nothing would be accepted.
+  void move_network() {
+    const Tensor pairs = fake_pairs(real(options_.batch)), slope = critic_.slope(pairs.detach());
+    const Tensor deceived = (pairs * slope).sum() / static_cast<double>(-pairs.size(0)),
+                 unlikely = 0.5 * at::cat(velocities_, 0).square().mean();
+    skipped_ += !descend(generator_adam_, deceived + options_.velocity_weight * unlikely, options_.learning_rate);
+  }
+
+  const Target& target_;
+  const AniceOptions& options_;
+  Observer& observer_;
+  Density density_;
+  int64_t d_;
+  std::shared_ptr<Nice> nice_;
+  Anice kernel_;
+  Critic critic_;
+  TensorAdam generator_adam_, critic_adam_;
+  Stream start_, noise_, uniforms_, rows_;
+  Tensor pool_;                     // bootstrapped draws [n, dim], float
+  std::vector<Tensor> velocities_;  // of the last pairs
+  std::vector<Tensor> best_;
+  double best_ess_ = -1;
+  int64_t skipped_ = 0;
+};
 
 }  // namespace
 
 std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer) {
+  if (options.batch < 2 || options.batch % 2 != 0)
+    throw ConfigError(fmt::format("A-NICE-MC: batch {} must be even: draws are paired", options.batch));
   const at::AutoGradMode with_grad(true);
-  const int64_t d = target.dim(), n = options.batch;
-  const auto nice = std::make_shared<Nice>(d, options);
-  Leaves critic_leaves(options.seed + 1, at::kFloat);
-  const Dense critic(critic_leaves, 2 * d, options.critic, 1, 1.0);
-  TensorAdam generator_adam(nice->parameters(), 0.5, 0.9), critic_adam(critic_leaves.all(), 0.5, 0.9);
-  Stream start(options.seed, 0, Purpose::kStart), noise(options.seed, 0, Purpose::kLocal),
-      uniforms(options.seed, 1, Purpose::kLocal), rows(options.seed, 0, Purpose::kBatch);
-  const Density density = density_of(target);
-
-  // Bootstrapped draws: the second half of chains run with the accept step; the first time by HMC.
-  Tensor pool;
-  auto bootstrap = [&](const LocalKernel& kernel) {
-    const at::NoGradGuard no_grad;
-    LocalState state = kernel.init(start.normal({options.bootstrap_chains, d}) * target.scale(), density);
-    std::vector<Tensor> kept;
-    for (int64_t t = 0; t < options.bootstrap_steps; ++t) {
-      kernel.step(state, density, noise, uniforms);
-      if (t >= options.bootstrap_steps / 2) kept.push_back(state.x);
-    }
-    pool = at::cat(kept, 0).to(at::kFloat);
-  };
-  HmcOptions hmc;
-  hmc.seed = options.seed;
-  bootstrap(*tune_hmc(target, hmc, observer).kernel);
-  const Anice kernel(nice, options.velocity);
-
-  auto real = [&] { return pool.index_select(0, rows.integers(n, pool.size(0))); };
-  // Up to `most` steps of f, without the accept step; what the last of them makes of v is kept.
-  std::vector<Tensor> velocities;
-  auto walk = [&](Tensor x, int64_t most) {
-    Tensor v;
-    for (int64_t t = rows.integers(1, most).item<int64_t>(); t >= 0; --t) {
-      v = noise.normal({n, options.velocity}).to(at::kFloat);
-      nice->forward(x, v);
-    }
-    velocities.push_back(v);
-    return x;
-  };
-  // Pairs of independent draws against pairs that the chain joins: from noise, and from a draw.
-  auto fake_pairs = [&] {
-    velocities.clear();
-    const Tensor far = walk(start.normal({n, d}).to(at::kFloat), options.from_noise), near = real();
-    return at::cat(
-        {at::cat({far, walk(far.detach(), options.between)}, 1), at::cat({near, walk(near, options.between)}, 1)}, 0);
-  };
-  auto real_pairs = [&] {
-    const Tensor a = at::cat({real(), real()}, 0), b = at::cat({real(), real()}, 0);
-    return at::cat({a, b}, 1);
-  };
-  double critic_loss = 0;
-  int64_t skipped = 0;
-  for (int64_t t = 0; t < options.iterations; ++t) {
-    if (observer.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
-    if (t > 0 && t % options.bootstrap_every == 0) bootstrap(kernel);
-    for (int64_t k = 0; k < options.critic_steps; ++k) {
-      Tensor fake;
-      {
-        const at::NoGradGuard no_grad;
-        fake = fake_pairs();
-      }
-      const Tensor truth = real_pairs(), scores = critic(at::cat({fake, truth}, 0));
-      const Tensor loss = scores.narrow(0, 0, 2 * n).mean() - scores.narrow(0, 2 * n, 2 * n).mean() +
-                          options.penalty * gradient_penalty(critic, truth, fake, uniforms);
-      skipped += !descend(critic_adam, loss, options.learning_rate);
-      critic_loss = loss.item<double>();
-    }
-    // The pairs deceive the critic; v stays likely under N(0, I), or nothing would be accepted.
-    const Tensor deceived = -critic(fake_pairs()).mean(), unlikely = 0.5 * at::cat(velocities, 0).square().mean();
-    skipped += !descend(generator_adam, deceived + options.velocity_weight * unlikely, options.learning_rate);
-    if ((t + 1) % 50 == 0) {
-      LearnProgress row;
-      row.phase = "a-nice-mc";
-      row.iteration = t + 1;
-      row.max_iterations = options.iterations;
-      row.loss = critic_loss;
-      observer.on_learn(row);
-    }
-  }
-  baseline::tell_skipped("A-NICE-MC", skipped, options.iterations * (options.critic_steps + 1), observer);
-  return std::make_unique<Anice>(nice, options.velocity);
+  return Learner(target, options, observer).run();
 }
 
 }  // namespace hastings

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <chrono>
 #include <cmath>
 #include <vector>
 
@@ -59,10 +60,9 @@ class Dense {
   std::vector<Tensor> weight_, bias_;
 };
 
-// One step down the loss, its gradient bounded. Where that is not finite nothing moves, and false comes back.
-inline bool descend(TensorAdam& adam, const Tensor& loss, double rate) {
+// One step down the gradient, which is bounded. Where it is not finite nothing moves, and false comes back.
+inline bool descend(TensorAdam& adam, std::vector<Tensor> gradients, double rate) {
   constexpr double kLongest = 100;
-  auto gradients = torch::autograd::grad({loss}, adam.parameters(), {}, {}, false, /*allow_unused=*/true);
   const at::NoGradGuard no_grad;
   double square = 0;
   for (const auto& g : gradients) {
@@ -75,6 +75,29 @@ inline bool descend(TensorAdam& adam, const Tensor& loss, double rate) {
   }
   adam.step(gradients, rate);
   return true;
+}
+inline bool descend(TensorAdam& adam, const Tensor& loss, double rate) {
+  return descend(adam, torch::autograd::grad({loss}, adam.parameters(), {}, {}, false, /*allow_unused=*/true), rate);
+}
+
+class Clock {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+inline void tell_progress(const char* phase, int64_t iteration, int64_t of, double loss, double acceptance,
+                          double seconds, Observer& observer) {
+  LearnProgress row;
+  row.phase = phase;
+  row.iteration = iteration;
+  row.max_iterations = of;
+  row.loss = loss;
+  row.acceptance = acceptance;
+  row.seconds = seconds;
+  observer.on_learn(row);
 }
 
 inline void tell_skipped(const char* who, int64_t skipped, int64_t steps, Observer& observer) {

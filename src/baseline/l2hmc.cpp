@@ -171,6 +171,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   int64_t skipped = 0;
   const Force force = [&](const Tensor& x) { return graph_force(target, beta, x); };
   Tensor x = tuned.states;
+  const baseline::Clock clock;
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning L2HMC");
     // Modes far apart are joined while the target is warm.
@@ -192,15 +193,9 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     const at::NoGradGuard no_grad;
     const Tensor take = at::lt(uniforms.uniform({n}), accept.narrow(0, 0, n)).unsqueeze(1);
     x = at::where(take, to.x.narrow(0, 0, n), x).detach();
-    if ((t + 1) % 50 == 0) {
-      LearnProgress row;
-      row.phase = "l2hmc";
-      row.iteration = t + 1;
-      row.max_iterations = options.iterations;
-      row.loss = loss.item<double>();
-      row.acceptance = accept.narrow(0, 0, n).mean().item<double>();
-      observer.on_learn(row);
-    }
+    if ((t + 1) % 50 == 0)
+      baseline::tell_progress("l2hmc", t + 1, options.iterations, loss.item<double>(),
+                              accept.narrow(0, 0, n).mean().item<double>(), clock.seconds(), observer);
   }
   baseline::tell_skipped("L2HMC", skipped, options.iterations, observer);
   return std::make_unique<L2hmc>(op);

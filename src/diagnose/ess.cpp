@@ -152,6 +152,16 @@ double rhat(const Tensor& draws) {
 
 double bulk_ess(const Tensor& draws) { return usable(draws) ? ess_of(rank_normalised(split_chains(draws))) : kNaN; }
 
+double least_bulk_ess(const Tensor& statistics) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t j = 0; j < statistics.size(2); ++j) {
+    const double ess = bulk_ess(statistics.select(2, j).contiguous());
+    if (!(ess >= least)) least = ess;  // NaN stays
+    if (std::isnan(least)) break;
+  }
+  return least;
+}
+
 double quantile_ess(const Tensor& draws, double probability) {
   if (!usable(draws)) return kNaN;
   const double q = sample_quantile(draws, probability);

@@ -13,7 +13,8 @@ double paper_ess(const Tensor& draws, double mean, double sd);
 // (fewer than four draws a chain, a constant quantity).
 double rhat(const Tensor& draws);  // the larger of the bulk's and the folded draws'
 double bulk_ess(const Tensor& draws);
-double tail_ess(const Tensor& draws);  // the smaller of the 5 % and 95 % quantiles'
+double least_bulk_ess(const Tensor& statistics);  // of several quantities [chains, draws, quantities]
+double tail_ess(const Tensor& draws);             // the smaller of the 5 % and 95 % quantiles'
 double mean_ess(const Tensor& draws);
 double sd_ess(const Tensor& draws);
 double quantile_ess(const Tensor& draws, double probability);

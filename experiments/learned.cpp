@@ -51,8 +51,9 @@ void learn_proposals(Context& context, const std::vector<std::string>& targets) 
       jobs.push_back({fmt::format("{} learned by {}", name, objective),
                       [&context, name, objective = objective, folder](const Share& share) {
                         const auto target = find_target(name);
+                        const Options& o = context.options();
                         FitOptions options =
-                            paper_settings(objective, context.options().first_seed, context.options().quick);
+                            paper_settings(objective, target->regions().has_value(), o.first_seed, o.quick);
                         options.learn.threads = share.threads;
                         save_fit(folder, *target, options, fit(*target, options, share.observer), true);
                       }});
@@ -109,7 +110,7 @@ std::vector<double> histogram(const Tensor& draws, const Grid& grid) {
 json learning_history(const Context& context, const std::string& name, const Share& share) {
   const auto target = find_target(name);
   const uint64_t seed = context.options().first_seed;
-  const FitOptions options = paper_settings("arlb", seed, context.options().quick);
+  const FitOptions options = paper_settings("arlb", target->regions().has_value(), seed, context.options().quick);
   LearnOptions how = options.learn.resolved("realnvp");
   how.window = 10;
   how.patience = 100;

@@ -128,7 +128,7 @@ void Context::figure(const std::string& name, const Figure& figure) {
   tell(fmt::format("{}.png, .svg (data: .dat)", path(name)));
 }
 
-FitOptions paper_settings(const std::string& objective, uint64_t seed, bool quick) {
+FitOptions paper_settings(const std::string& objective, bool modes, uint64_t seed, bool quick) {
   FitOptions fit;
   fit.flow.family = "realnvp";
   fit.learn.objective = objective;
@@ -136,8 +136,8 @@ FitOptions paper_settings(const std::string& objective, uint64_t seed, bool quic
   fit.learn.max_iterations = quick ? 1500 : 20000;
   fit.start.seed = fit.learn.seed = seed;
   if (objective == "vi") {
-    fit.start.method = "none";       // variational inference knows no buffer and no tempering
-    fit.learn.learning_rate = 1e-4;  // at the others' 2e-3 it drops all modes but one or two
+    fit.start.method = "none";                  // variational inference knows no buffer and no tempering
+    if (modes) fit.learn.learning_rate = 1e-4;  // at the usual 2e-3 it drops all but one or two
   }
   return fit;
 }

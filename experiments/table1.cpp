@@ -57,12 +57,11 @@ json result(const Target& target, const Truth& truth, const Tensor& draws, doubl
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-FitOptions flow_settings(const Row& row, const std::string& objective, uint64_t seed, bool quick) {
-  FitOptions options = paper_settings(objective, seed, quick);
+FitOptions flow_settings(const Row& row, const std::string& objective, bool modes, uint64_t seed, bool quick) {
+  FitOptions options = paper_settings(objective, modes, seed, quick);
   if (row.posterior()) {
     options.learn.target_acceptance = 0.975;
-    options.start.method = "auto";    // a Laplace start, for every objective,
-    options.learn.learning_rate = 0;  // and the same rate: there are no modes to drop
+    options.start.method = "auto";  // a Laplace start, for every objective
     if (quick) options.learn.max_iterations = 600;
   }
   return options;
@@ -92,7 +91,7 @@ AniceOptions anice_settings(const Row& row, uint64_t seed, bool quick) {
 
 json run_flow(const Row& row, const Target& target, const std::string& objective, uint64_t seed, bool quick,
               const Share& share) {
-  FitOptions options = flow_settings(row, objective, seed, quick);
+  FitOptions options = flow_settings(row, objective, target.regions().has_value(), seed, quick);
   options.learn.threads = share.threads;
   const Fit learned = fit(target, options, share.observer);
   SampleOptions sampling;
@@ -118,7 +117,7 @@ double flow_speed(const Row& row, const Target& target, uint64_t seed, Observer&
   const Whitening whitening = truth.mean.size(0) == d
                                   ? Whitening{truth.mean, at::diag(truth.sd)}
                                   : Whitening{at::zeros({d}, at::kDouble), target.scale() * at::eye(d, at::kDouble)};
-  const auto proposal = make_flow_proposal(flow_settings(row, "ar", seed, false).flow.resolved(d), whitening,
+  const auto proposal = make_flow_proposal(flow_settings(row, "ar", false, seed, false).flow.resolved(d), whitening,
                                            GaussianMixture::standard(d), seed);
   SampleOptions sampling;
   sampling.chains = kChains;
@@ -328,14 +327,15 @@ std::string settings_text(bool quick) {
   const L2hmcOptions l2hmc = l2hmc_settings(2, true, 0, quick), l2hmc_high = l2hmc_settings(50, false, 0, quick);
   const Row plain{"", "", 0}, posterior{"", "logistic:", 0};
   const AniceOptions anice = anice_settings(plain, 0, quick), anice_high = anice_settings(posterior, 0, quick);
-  const FitOptions flow = flow_settings(plain, "ar", 0, quick), flow_high = flow_settings(posterior, "ar", 0, quick);
+  const FitOptions flow = flow_settings(plain, "ar", true, 0, quick),
+                   flow_high = flow_settings(posterior, "ar", false, 0, quick);
   return fmt::format(
       "Settings, the same for every seed. HMC: {} leapfrog steps, identity mass, step size by dual averaging to an "
       "acceptance of {}, varied by {} %. L2HMC: {} leapfrog steps, {} hidden units ({} from 11 dimensions on), {} "
       "steps of {} chains, "
       "Adam {}, where there are modes from temperature {}. A-NICE-MC: {} dimensions of v (posteriors {}), {} steps of "
       "{} pairs, {} critic steps each, Adam {}. "
-      "AR, ARLB, VI: the paper's RealNVP, at most {} steps of Adam at {} (VI outside the posteriors: {}); on the "
+      "AR, ARLB, VI: the paper's RealNVP, at most {} steps of Adam at {} (VI where there are modes: {}); on the "
       "posteriors learning also ends at an "
       "acceptance of {}. Chains of HMC, A-NICE-MC and L2HMC begin at exact draws (posteriors: at a tempered "
       "population), "
@@ -346,7 +346,7 @@ std::string settings_text(bool quick) {
       l2hmc_high.hidden, l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate, l2hmc.temperature, anice.velocity,
       anice_high.velocity, anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate,
       flow.learn.max_iterations, flow.learn.resolved("realnvp").learning_rate,
-      flow_settings(plain, "vi", 0, quick).learn.learning_rate, flow_high.learn.target_acceptance);
+      flow_settings(plain, "vi", true, 0, quick).learn.learning_rate, flow_high.learn.target_acceptance);
 }
 
 Figure figure_of(const std::vector<Row>& rows, const Table& table) {

@@ -1,6 +1,7 @@
 // A-NICE-MC. The network f adds to v a function of x, to x a function of v, and to v again: it preserves volume and is
 // undone exactly. A transition draws v ~ N(0, I), goes forwards or backwards with probability 1/2 each and accepts with
 // p(x') N(v') / p(x) N(v).
+#include <chrono>
 #include <cmath>
 
 #include "dense.h"
@@ -12,7 +13,6 @@
 namespace hastings {
 namespace {
 
-using baseline::Clock;
 using baseline::Dense;
 using baseline::descend;
 using baseline::Leaves;
@@ -96,7 +96,7 @@ class Learner {
     HmcOptions hmc;
     hmc.seed = options_.seed;
     bootstrap(*tune_hmc(target_, hmc, observer_).kernel);  // the first draws, before there is anything to draw with
-    const Clock clock;
+    const auto begin = std::chrono::steady_clock::now();
     double loss = 0;
     for (int64_t t = 1; t <= options_.iterations; ++t) {
       if (observer_.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
@@ -104,7 +104,8 @@ class Learner {
       move_network();
       if (t % options_.bootstrap_every == 0 || t == options_.iterations) keep_better(bootstrap(kernel_));
       if (t % 50 == 0)
-        baseline::tell_progress("a-nice-mc", t, options_.iterations, loss, std::nan(""), clock.seconds(), observer_);
+        baseline::tell_progress("a-nice-mc", t, options_.iterations, loss, std::nan(""), seconds_since(begin),
+                                observer_);
     }
     baseline::tell_skipped("A-NICE-MC", skipped_, options_.iterations * (options_.critic_steps + 1), observer_);
     const at::NoGradGuard no_grad;

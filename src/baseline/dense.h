@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <chrono>
 #include <cmath>
 #include <vector>
 
+#include "../core/clock.h"
 #include "../core/tensor_adam.h"
 #include "hastings/core/events.h"
 #include "hastings/core/random.h"
@@ -79,14 +79,6 @@ inline bool descend(TensorAdam& adam, std::vector<Tensor> gradients, double rate
 inline bool descend(TensorAdam& adam, const Tensor& loss, double rate) {
   return descend(adam, torch::autograd::grad({loss}, adam.parameters(), {}, {}, false, /*allow_unused=*/true), rate);
 }
-
-class Clock {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 inline void tell_progress(const char* phase, int64_t iteration, int64_t of, double loss, double acceptance,
                           double seconds, Observer& observer) {

@@ -5,6 +5,7 @@
 // Backwards the same steps are undone in reverse order. A transition goes forwards or backwards with probability 1/2
 // each and accepts with the exact log-determinant, so it is reversible on (x, v). Rows of both directions go through
 // the networks together.
+#include <chrono>
 #include <numbers>
 
 #include "dense.h"
@@ -171,7 +172,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   int64_t skipped = 0;
   const Force force = [&](const Tensor& x) { return graph_force(target, beta, x); };
   Tensor x = tuned.states;
-  const baseline::Clock clock;
+  const auto begin = std::chrono::steady_clock::now();
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning L2HMC");
     // Modes far apart are joined while the target is warm.
@@ -195,7 +196,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     x = at::where(take, to.x.narrow(0, 0, n), x).detach();
     if ((t + 1) % 50 == 0)
       baseline::tell_progress("l2hmc", t + 1, options.iterations, loss.item<double>(),
-                              accept.narrow(0, 0, n).mean().item<double>(), clock.seconds(), observer);
+                              accept.narrow(0, 0, n).mean().item<double>(), seconds_since(begin), observer);
   }
   baseline::tell_skipped("L2HMC", skipped, options.iterations, observer);
   return std::make_unique<L2hmc>(op);

@@ -114,8 +114,8 @@ class Learner {
   }
 
  private:
-  // Chains with the accept step; half of the older draws stay. The least effective sample size of the chains.
-  double bootstrap(const LocalKernel& kernel) {
+  // Chains with the accept step, [chains, draws, dim]; half of the older draws stay in the pool.
+  Tensor bootstrap(const LocalKernel& kernel) {
     const at::NoGradGuard no_grad;
     LocalState state = kernel.init(start_.normal({options_.bootstrap_chains, d_}) * target_.scale(), density_);
     Tensor draws = at::empty({options_.bootstrap_chains, options_.bootstrap_steps, d_}, at::kDouble);
@@ -123,20 +123,22 @@ class Learner {
       kernel.step(state, density_, noise_, uniforms_);
       if (t >= 0) draws.select(1, t).copy_(state.x);
     }
-    const Tensor flat = draws.view({-1, d_});
-    std::vector<Tensor> kept = {flat.to(at::kFloat)};
+    std::vector<Tensor> kept = {draws.view({-1, d_}).to(at::kFloat)};
     if (pool_.defined())
       kept.push_back(pool_.index_select(0, rows_.permutation(pool_.size(0)).narrow(0, 0, pool_.size(0) / 2)));
     pool_ = at::cat(kept, 0);
-    return least_bulk_ess(target_.statistics(flat).view({draws.size(0), draws.size(1), -1}));
+    return draws;
   }
 
   // Adversarial learning goes up and down: what is kept is the network whose own chains were the best.
-  void keep_better(double ess) {
+  void keep_better(const Tensor& chains) {
+    const at::NoGradGuard no_grad;
+    const Tensor statistics = target_.statistics(chains.view({-1, d_}));
+    const double ess = least_bulk_ess(statistics.view({chains.size(0), chains.size(1), -1}));
     if (!(ess > best_ess_)) return;
     best_ess_ = ess;
     best_.clear();
-    for (const auto& p : nice_->parameters()) best_.push_back(p.detach().clone());
+    for (const auto& p : nice_->parameters()) best_.push_back(p.clone());
   }
 
   Tensor real(int64_t n) { return pool_.index_select(0, rows_.integers(n, pool_.size(0))); }

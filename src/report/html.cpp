@@ -114,7 +114,7 @@ Figure ranks(const std::vector<Shown>& shown) {
     }
     panel.layers.push_back({Draw::kLine, "", {{0, 1}, {1, 1}}, -1, true});
     panel.y_range = {{0, 2}};
-    panel.key = "bottom right";
+    panel.key = "bottom right maxrows 2";  // below the lines
     figure.panels.push_back(panel);
   }
   return figure;
@@ -302,14 +302,15 @@ std::string write_report(const std::string& folder, const Target& target, const 
                                                       cell(summary["acceptance_interval"][0], "{:.4f}"),
                                                       cell(summary["acceptance_interval"][1], "{:.4f}")));
   fact("log evidence",
-       fmt::format("{} ± {}", cell(summary["log_evidence"], "{:.4f}"), cell(summary["log_evidence_error"], "{:.2g}")));
+       fmt::format("{} ± {}", cell(summary["log_evidence"], "{:.5g}"), cell(summary["log_evidence_error"], "{:.2g}")));
   fact("Pareto k of the weights", cell(summary["pareto_k"], "{:.2f}"));
   fact("learning, sampling",
        fmt::format("{} s, {} s", cell(summary["learn_seconds"], "{:.2f}"), cell(summary["sample_seconds"], "{:.3g}")));
   fact("effective draws a second, sampling (with learning)",
        fmt::format("{} ({})", cell(summary["ess_per_second"], "{:.0f}"),
                    cell(summary["ess_per_second_with_learning"], "{:.0f}")));
-  fact("longest stay at one state", fmt::format("{} steps", summary["longest_run"].get<int64_t>()));
+  const auto longest = summary["longest_run"].get<int64_t>();
+  fact("longest stay at one state", fmt::format("{} step{}", longest, longest == 1 ? "" : "s"));
   html += "</table>\n<h2>Parameters</h2>\n" + parameter_table(summary);
 
   const std::string plots = folder + "/report";

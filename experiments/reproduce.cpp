@@ -138,6 +138,9 @@ FitOptions paper_settings(const std::string& objective, bool modes, uint64_t see
   if (objective == "vi") {
     fit.start.method = "none";                  // variational inference knows no buffer and no tempering
     if (modes) fit.learn.learning_rate = 1e-4;  // at the usual 2e-3 it drops all but one or two
+  } else if (objective == "arlb") {
+    fit.learn.patience = 20;  // its loss is noisy: it needs time at a rate it can stand, and gains nothing at the least
+    fit.learn.reductions = 2;
   }
   return fit;
 }

@@ -62,7 +62,7 @@ FitOptions flow_settings(const Row& row, const std::string& objective, bool mode
   if (row.posterior()) {
     options.learn.target_acceptance = 0.975;
     options.start.method = "auto";  // a Laplace start, for every objective
-    if (quick) options.learn.max_iterations = 600;
+    options.learn.max_iterations = quick ? 600 : 10000;
   }
   return options;
 }
@@ -82,8 +82,10 @@ AniceOptions anice_settings(const Row& row, uint64_t seed, bool quick) {
   if (row.posterior()) {
     options.velocity = 50;
     options.hidden = {{400}, {400, 400}, {400}};
-    options.critic = {800, 800, 800};
     options.from_noise = 16;
+    options.standardise = true;
+    options.velocity_weight = 20;  // its mean is over 50 dimensions of v; what is accepted depends on their sum
+    options.iterations = 2000;
   }
   if (quick) options.iterations = 300;
   return options;
@@ -329,14 +331,19 @@ std::string settings_text(bool quick) {
   const AniceOptions anice = anice_settings(plain, 0, quick), anice_high = anice_settings(posterior, 0, quick);
   const FitOptions flow = flow_settings(plain, "ar", true, 0, quick),
                    flow_high = flow_settings(posterior, "ar", false, 0, quick);
+  const LearnOptions ar = flow.learn.resolved("realnvp");
   return fmt::format(
       "Settings, the same for every seed. HMC: {} leapfrog steps, identity mass, step size by dual averaging to an "
       "acceptance of {}, varied by {} %. L2HMC: {} leapfrog steps, {} hidden units ({} from 11 dimensions on), {} "
       "steps of {} chains, "
-      "Adam {}, where there are modes from temperature {}. A-NICE-MC: {} dimensions of v (posteriors {}), {} steps of "
-      "{} pairs, {} critic steps each, Adam {}. "
-      "AR, ARLB, VI: the paper's RealNVP, at most {} steps of Adam at {} (VI where there are modes: {}); on the "
-      "posteriors learning also ends at an "
+      "Adam {}, where there are modes from temperature {}. A-NICE-MC: {} dimensions of v, {} steps of {} pairs, {} "
+      "critic steps each, Adam {} (posteriors: {} dimensions of v with {} times the weight, {} steps, standardised "
+      "coordinates). "
+      "AR, ARLB, VI: the paper's RealNVP, at most {} steps (posteriors {}) of Adam at {} (VI where there are modes: "
+      "{}), "
+      "which falls by half an order after {} windows of {} steps without progress (ARLB {}), AR's and ARLB's also "
+      "after "
+      "3/4 and 7/8 of the steps; on the posteriors learning also ends at an "
       "acceptance of {}. Chains of HMC, A-NICE-MC and L2HMC begin at exact draws (posteriors: at a tempered "
       "population), "
       "so that even one that never leaves its mode has the right weights over all chains; chains of AR, ARLB and VI "
@@ -344,9 +351,10 @@ std::string settings_text(bool quick) {
       "at their own proposals. All have 200 steps of warm-up.\n",
       hmc.leapfrog_steps, hmc.target_acceptance, 100 * hmc.jitter, l2hmc.leapfrog_steps, l2hmc.hidden,
       l2hmc_high.hidden, l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate, l2hmc.temperature, anice.velocity,
-      anice_high.velocity, anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate,
-      flow.learn.max_iterations, flow.learn.resolved("realnvp").learning_rate,
-      flow_settings(plain, "vi", true, 0, quick).learn.learning_rate, flow_high.learn.target_acceptance);
+      anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, anice_high.velocity,
+      anice_high.velocity_weight, anice_high.iterations, flow.learn.max_iterations, flow_high.learn.max_iterations,
+      ar.learning_rate, flow_settings(plain, "vi", true, 0, quick).learn.learning_rate, ar.patience, ar.window,
+      flow_settings(plain, "arlb", true, 0, quick).learn.patience, flow_high.learn.target_acceptance);
 }
 
 Figure figure_of(const std::vector<Row>& rows, const Table& table) {

@@ -51,8 +51,11 @@ TEST_P(Rivals, AniceIsStationary) {
   options.bootstrap_burn_in = 20;
   options.bootstrap_every = 10;
   options.learning_rate = 5e-3;
-  const auto kernel = learn_anice(*target_, options, silent);
-  EXPECT_LT(test::departure(*target_, test::run(*target_, *kernel)), test::kLimit);
+  for (const bool standardise : {false, true}) {
+    options.standardise = standardise;
+    const auto kernel = learn_anice(*target_, options, silent);
+    EXPECT_LT(test::departure(*target_, test::run(*target_, *kernel)), test::kLimit) << standardise;
+  }
 }
 
 // Learned a little only: what VI has not found, the walk reaches, and the ratio keeps it exact.

@@ -8,6 +8,7 @@
 #include "hastings/baseline/critic.h"
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/error.h"
+#include "hastings/core/moments.h"
 #include "hastings/diagnose/ess.h"
 
 namespace hastings {
@@ -56,15 +57,24 @@ class Nice {
   std::vector<Dense> couplings_;
 };
 
+// The coordinates the network works in, z = L^-1 (x - shift); without L those of the target.
+struct Units {
+  Tensor shift, factor, inverse;  // [dim], L [dim, dim] and its inverse
+  Tensor from(const Tensor& x) const { return factor.defined() ? at::matmul(x - shift, inverse.t()) : x; }
+  Tensor to(const Tensor& z) const { return factor.defined() ? at::matmul(z, factor.t()) + shift : z; }
+};
+
 class Anice final : public LocalKernel {
  public:
-  Anice(std::shared_ptr<const Nice> nice, int64_t velocity) : nice_(std::move(nice)), velocity_(velocity) {}
+  Anice(std::shared_ptr<const Nice> nice, int64_t velocity, Units units)
+      : nice_(std::move(nice)), velocity_(velocity), units_(std::move(units)) {}
   LocalInfo step(LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) const override {
     const at::NoGradGuard no_grad;
     const int64_t n = state.x.size(0);
     const Tensor start = noise.normal(n, velocity_);
-    Tensor x = state.x, v = start;
-    nice_->either(x, v, at::lt(uniforms.uniform(n), 0.5));
+    Tensor z = units_.from(state.x), v = start;
+    nice_->either(z, v, at::lt(uniforms.uniform(n), 0.5));
+    const Tensor x = units_.to(z);
     return metropolis_step(state, x, density(x, false), start.square().sum(-1) * -0.5, v.square().sum(-1) * -0.5,
                            uniforms.uniform(n));
   }
@@ -72,6 +82,7 @@ class Anice final : public LocalKernel {
  private:
   std::shared_ptr<const Nice> nice_;
   int64_t velocity_;
+  Units units_;
 };
 
 class Learner {
@@ -83,7 +94,6 @@ class Learner {
         density_(density_of(target)),
         d_(target.dim()),
         nice_(std::make_shared<Nice>(d_, options)),
-        kernel_(nice_, options.velocity),
         critic_(options.seed + 1, 2 * d_, options.critic),
         generator_adam_(nice_->parameters(), 0.5, 0.9),
         critic_adam_(critic_.parameters(), 0.5, 0.9),
@@ -95,14 +105,21 @@ class Learner {
   std::unique_ptr<LocalKernel> run() {
     HmcOptions hmc;
     hmc.seed = options_.seed;
-    bootstrap(*tune_hmc(target_, hmc, observer_).kernel);  // the first draws, before there is anything to draw with
+    const Tensor first = bootstrap(*tune_hmc(target_, hmc, observer_).kernel);  // before there is anything to draw with
+    if (options_.standardise) {
+      const Tensor rows = first.view({-1, d_});
+      const Moments m = moments(rows);
+      units_ = {m.mean, m.factor, at::linalg_inv(m.factor)};
+      pool_ = units_.from(rows).to(at::kFloat);
+    }
+    const Anice kernel(nice_, options_.velocity, units_);
     const auto begin = std::chrono::steady_clock::now();
     double loss = 0;
     for (int64_t t = 1; t <= options_.iterations; ++t) {
       if (observer_.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
       for (int64_t k = 0; k < options_.critic_steps; ++k) loss = move_critic();
       move_network();
-      if (t % options_.bootstrap_every == 0 || t == options_.iterations) keep_better(bootstrap(kernel_));
+      if (t % options_.bootstrap_every == 0 || t == options_.iterations) keep_better(bootstrap(kernel));
       if (t % 50 == 0)
         baseline::tell_progress("a-nice-mc", t, options_.iterations, loss, std::nan(""), seconds_since(begin),
                                 observer_);
@@ -110,7 +127,7 @@ class Learner {
     baseline::tell_skipped("A-NICE-MC", skipped_, options_.iterations * (options_.critic_steps + 1), observer_);
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < best_.size(); ++i) nice_->parameters()[i].copy_(best_[i]);
-    return std::make_unique<Anice>(nice_, options_.velocity);
+    return std::make_unique<Anice>(nice_, options_.velocity, units_);
   }
 
  private:
@@ -123,7 +140,7 @@ class Learner {
       kernel.step(state, density_, noise_, uniforms_);
       if (t >= 0) draws.select(1, t).copy_(state.x);
     }
-    std::vector<Tensor> kept = {draws.view({-1, d_}).to(at::kFloat)};
+    std::vector<Tensor> kept = {units_.from(draws.view({-1, d_})).to(at::kFloat)};
     if (pool_.defined())
       kept.push_back(pool_.index_select(0, rows_.permutation(pool_.size(0)).narrow(0, 0, pool_.size(0) / 2)));
     pool_ = at::cat(kept, 0);
@@ -187,11 +204,11 @@ class Learner {
   Density density_;
   int64_t d_;
   std::shared_ptr<Nice> nice_;
-  Anice kernel_;
+  Units units_;
   Critic critic_;
   TensorAdam generator_adam_, critic_adam_;
   Stream start_, noise_, uniforms_, rows_;
-  Tensor pool_;                     // bootstrapped draws [n, dim], float
+  Tensor pool_;                     // bootstrapped draws [n, dim] in the network's coordinates, float
   std::vector<Tensor> velocities_;  // of the last pairs
   std::vector<Tensor> best_;
   double best_ess_ = -1;

@@ -216,11 +216,15 @@ class Schedule {
   double rate() const { return rate_; }
   // Adam's first steps have full length whatever the gradient; they are taken carefully, and again after a step back.
   double rate_at(int64_t step) const { return rate_ * std::min(1.0, static_cast<double>(step + 1 - since_) / kWarmUp); }
-  void warm_up(int64_t step) { since_ = step; }
+  void warm_up(int64_t step) {
+    since_ = step;
+    waited_ = -static_cast<int64_t>(kWarmUp) / options_.window;  // small steps are not expected to show progress
+  }
   bool finished() const { return finished_; }
 
   // Progress: of the acceptance rate, or of its own objective where that is the reverse KL.
-  void window(double loss, double acceptance, double symmetric_kl) {
+  // `done`: the share of the steps. True where the rate falls.
+  bool window(double loss, double acceptance, double symmetric_kl, double done) {
     const bool better =
         goal_ == Objective::kVi ? loss < best_loss_ - 0.002 : acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
     if (better) {
@@ -236,9 +240,11 @@ class Schedule {
         objective_ = goal_;
         waited_ = 0;
       }
-      return;
+      return false;
     }
-    if (waited_ >= options_.patience) lower_rate();
+    // As the steps run out the rate falls in any case: the noise of a large one is not to be what is frozen.
+    const int64_t due = goal_ == Objective::kVi ? 0 : done >= 0.875 ? 2 : done >= 0.75 ? 1 : 0;
+    return (waited_ >= options_.patience || reductions_ < due) && lower_rate();
   }
 
   void save(State& state) const {
@@ -259,11 +265,12 @@ class Schedule {
     finished_ = counts.at(4) != 0;
   }
 
-  void lower_rate() {
+  bool lower_rate() {
     waited_ = 0;
     finished_ = reductions_ == options_.reductions;
     ++reductions_;
     rate_ *= std::sqrt(0.1);
+    return true;
   }
 
  private:
@@ -447,12 +454,13 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     result.history.push_back(row);
     observer.on_learn(row);
     // AR has no gradient without overlap, so a proposal that lost its target would not find back by itself.
-    if (!vi && row.acceptance < kLost * result.acceptance) {
+    const bool lost = !vi && row.acceptance < kLost * result.acceptance;
+    const double done = static_cast<double>(result.iterations) / static_cast<double>(options.max_iterations);
+    const bool lowered =
+        lost ? schedule.lower_rate() : schedule.window(row.loss, row.acceptance, averaged.symmetric_kl, done);
+    if (lowered && !vi) {  // a smaller rate improves on the best there was, not on where noise has led meanwhile
       step.roll_back();
-      schedule.lower_rate();
       schedule.warm_up(result.iterations);
-    } else {
-      schedule.window(row.loss, row.acceptance, averaged.symmetric_kl);
     }
     loss = 0;
     in_window = 0;

@@ -49,6 +49,7 @@ struct AniceOptions {
   int64_t iterations = 5000, batch = 32, critic_steps = 5;
   int64_t from_noise = 8, between = 2;  // at most so many steps (b and m) before a pair, and between its two
   double velocity_weight = 1;           // eta, of the cross-entropy of v
+  bool standardise = false;             // networks see coordinates of mean zero and covariance one, by the first draws
   int64_t bootstrap_every = 500, bootstrap_chains = 32, bootstrap_steps = 5000, bootstrap_burn_in = 1000;
   double learning_rate = 5e-4, penalty = 10;
   uint64_t seed = 1;

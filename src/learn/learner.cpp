@@ -243,8 +243,9 @@ class Schedule {
       return false;
     }
     // As the steps run out the rate falls in any case: the noise of a large one is not to be what is frozen.
+    // Never more often than allowed: that would end learning before its steps do.
     const int64_t due = goal_ == Objective::kVi ? 0 : done >= 0.875 ? 2 : done >= 0.75 ? 1 : 0;
-    return (waited_ >= options_.patience || reductions_ < due) && lower_rate();
+    return (waited_ >= options_.patience || reductions_ < std::min(due, options_.reductions)) && lower_rate();
   }
 
   void save(State& state) const {

@@ -113,8 +113,10 @@ json learning_history(const Context& context, const std::string& name, const Sha
   const FitOptions options = paper_settings("arlb", target->regions().has_value(), seed, context.options().quick);
   LearnOptions how = options.learn.resolved("realnvp");
   how.window = 10;
-  how.patience = 100;
+  how.batch = 512;
   how.max_iterations = context.options().quick ? 600 : 4000;
+  how.patience = how.max_iterations;  // one rate for all steps, and no going back
+  how.reductions = 0;
   how.threads = share.threads;
   how.learning_rate = 5e-4;  // at 2e-3 the bound makes excursions for the sake of a few states
   // The buffer begins with exact draws, so that both are estimated without bias from the first step on. The network

@@ -138,9 +138,11 @@ FitOptions paper_settings(const std::string& objective, bool modes, uint64_t see
   if (objective == "vi") {
     fit.start.method = "none";                  // variational inference knows no buffer and no tempering
     if (modes) fit.learn.learning_rate = 1e-4;  // at the usual 2e-3 it drops all but one or two
-  } else if (objective == "arlb") {
-    fit.learn.patience = 20;  // its loss is noisy: it needs time at a rate it can stand, and gains nothing at the least
-    fit.learn.reductions = 2;
+  } else {
+    fit.learn.batch = 256;
+    fit.learn.max_iterations *= 2;
+    fit.learn.patience = 50;     // a quarter of the steps
+    fit.learn.lead_share = 0.5;  // AR forgets states far out, at which ARLB has looked
   }
   return fit;
 }

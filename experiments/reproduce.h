@@ -95,7 +95,7 @@ Experiment table1();
 const std::vector<Experiment>& experiments();
 
 // The paper's network, learned by one objective, as in its section 5.1; settings are the same for every target, but
-// that variational inference goes slowly where there are `modes`. ARLB waits longer for progress than AR.
+// that variational inference goes slowly where there are `modes`.
 FitOptions paper_settings(const std::string& objective, bool modes, uint64_t seed, bool quick);
 
 }  // namespace hastings::reproduce

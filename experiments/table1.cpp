@@ -62,7 +62,7 @@ FitOptions flow_settings(const Row& row, const std::string& objective, bool mode
   if (row.posterior()) {
     options.learn.target_acceptance = 0.975;
     options.start.method = "auto";  // a Laplace start, for every objective
-    options.learn.max_iterations = quick ? 600 : 10000;
+    options.learn.max_iterations /= 2;
   }
   return options;
 }
@@ -329,9 +329,9 @@ std::string settings_text(bool quick) {
   const L2hmcOptions l2hmc = l2hmc_settings(2, true, 0, quick), l2hmc_high = l2hmc_settings(50, false, 0, quick);
   const Row plain{"", "", 0}, posterior{"", "logistic:", 0};
   const AniceOptions anice = anice_settings(plain, 0, quick), anice_high = anice_settings(posterior, 0, quick);
-  const FitOptions flow = flow_settings(plain, "ar", true, 0, quick),
-                   flow_high = flow_settings(posterior, "ar", false, 0, quick);
-  const LearnOptions ar = flow.learn.resolved("realnvp");
+  const FitOptions flow_high = flow_settings(posterior, "ar", false, 0, quick);
+  const LearnOptions ar = flow_settings(plain, "ar", true, 0, quick).learn.resolved("realnvp"),
+                     vi = flow_settings(plain, "vi", true, 0, quick).learn.resolved("realnvp");
   return fmt::format(
       "Settings, the same for every seed. HMC: {} leapfrog steps, identity mass, step size by dual averaging to an "
       "acceptance of {}, varied by {} %. L2HMC: {} leapfrog steps, {} hidden units ({} from 11 dimensions on), {} "
@@ -339,11 +339,11 @@ std::string settings_text(bool quick) {
       "Adam {}, where there are modes from temperature {}. A-NICE-MC: {} dimensions of v, {} steps of {} pairs, {} "
       "critic steps each, Adam {} (posteriors: {} dimensions of v with {} times the weight, {} steps, standardised "
       "coordinates). "
-      "AR, ARLB, VI: the paper's RealNVP, at most {} steps (posteriors {}) of Adam at {} (VI where there are modes: "
-      "{}), "
-      "which falls by half an order after {} windows of {} steps without progress (ARLB {}), AR's and ARLB's also "
-      "after "
-      "3/4 and 7/8 of the steps; on the posteriors learning also ends at an "
+      "AR, ARLB, VI: the paper's RealNVP, Adam at {} (VI where there are modes: {}); AR and ARLB at most {} steps "
+      "(posteriors {}) of {} candidates, VI {} ({}) of {}. The rate falls by half an order after {} steps without "
+      "progress (VI {}), AR's and ARLB's also when half of the steps are done, and again when half of what is left. AR "
+      "begins with ARLB, for {} % of the steps or until there is overlap, except where the start has it. On the "
+      "posteriors learning also ends at an "
       "acceptance of {}. Chains of HMC, A-NICE-MC and L2HMC begin at exact draws (posteriors: at a tempered "
       "population), "
       "so that even one that never leaves its mode has the right weights over all chains; chains of AR, ARLB and VI "
@@ -352,9 +352,10 @@ std::string settings_text(bool quick) {
       hmc.leapfrog_steps, hmc.target_acceptance, 100 * hmc.jitter, l2hmc.leapfrog_steps, l2hmc.hidden,
       l2hmc_high.hidden, l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate, l2hmc.temperature, anice.velocity,
       anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, anice_high.velocity,
-      anice_high.velocity_weight, anice_high.iterations, flow.learn.max_iterations, flow_high.learn.max_iterations,
-      ar.learning_rate, flow_settings(plain, "vi", true, 0, quick).learn.learning_rate, ar.patience, ar.window,
-      flow_settings(plain, "arlb", true, 0, quick).learn.patience, flow_high.learn.target_acceptance);
+      anice_high.velocity_weight, anice_high.iterations, ar.learning_rate, vi.learning_rate, ar.max_iterations,
+      flow_high.learn.max_iterations, ar.batch, vi.max_iterations,
+      flow_settings(posterior, "vi", false, 0, quick).learn.max_iterations, vi.batch, ar.patience * ar.window,
+      vi.patience * vi.window, 100 * ar.lead_share, flow_high.learn.target_acceptance);
 }
 
 Figure figure_of(const std::vector<Row>& rows, const Table& table) {

@@ -145,6 +145,38 @@ TEST(Learn, IsNeverWorseThanItsStart) {
   EXPECT_GT(fitted.learning.acceptance, 0.9);
 }
 
+// At the end of each window the buffer's chains move with the proposal, held still. Variational inference moves them
+// nowhere else, so that a buffer that begins far off shows it. Four z-scores below 4: a false alarm in 4,000 tries.
+TEST(Learn, TheBufferSettlesAtTheTarget) {
+  const auto target = make_gaussian(2);
+  FlowSpec spec;
+  spec.family = "coupling";
+  const Whitening wide{at::full({2}, 0.2, at::kDouble), 2 * at::eye(2, at::kDouble)};
+  auto settled = [&](int64_t windows) {
+    const auto flow = make_flow_proposal(spec.resolved(2), wide, GaussianMixture::standard(2), 1);
+    Population buffer{at::full({4096, 2}, 3.0, at::kDouble), {}};
+    buffer.log_prob = target->log_prob(buffer.x);
+    LearnOptions options;
+    options.objective = "vi";
+    options.learning_rate = 1e-12;
+    options.batch = 16;
+    options.window = 1;
+    options.patience = 1000;
+    options.target_acceptance = 1;
+    options.max_iterations = windows;
+    learn(*target, *flow, buffer, options, silent);
+    EXPECT_LT(test::gap(buffer.log_prob, target->log_prob(buffer.x)), 1e-9);
+    double worst = 0;
+    for (int j = 0; j < 2; ++j) {
+      const Tensor x = buffer.x.select(1, j);
+      worst = std::max({worst, std::fabs(test::z_score(x, 0)), std::fabs(test::z_score(x.square(), 1))});
+    }
+    return worst;
+  };
+  EXPECT_LT(settled(60), 4);
+  EXPECT_GT(settled(1), 20);  // the control: too few moves are noticed
+}
+
 TEST(Learn, StopsWhenAsked) {
   class Stopper : public Observer {
     bool should_stop() override { return ++asked_ > 20; }

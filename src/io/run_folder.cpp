@@ -19,9 +19,9 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOptions, method, mixture, scale, particles, seed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LearnOptions, objective, batch, learning_rate, max_iterations, max_seconds,
-                                   target_acceptance, wanted_ess, window, patience, reductions, lead_in, clip, seed,
-                                   threads)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnOptions, objective, batch, learning_rate, max_iterations,
+                                                max_seconds, target_acceptance, wanted_ess, window, patience,
+                                                reductions, lead_in, lead_share, clip, seed, threads)
 
 void to_json(json& j, const FlowSpec& s) {
   j = {{"family", s.family},

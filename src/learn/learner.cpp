@@ -11,15 +11,15 @@
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
+#include "schedule.h"
 #include "state.h"
 
 namespace hastings {
 namespace {
 
 constexpr int64_t kShardRows = 128;       // a step is cut into shards of this size, whatever the machine
-constexpr int64_t kJudged = 4096;         // draws that judge progress at the end of a window
+constexpr double kSettle = 0.4;           // candidates at the end of a window, as a share of those in it
 constexpr double kLagOne = 0.04;          // autocorrelation at lag one that is as good as none (the paper's is 0.05)
-constexpr double kLost = 0.7;             // below this share of the best acceptance rate, learning goes back
 constexpr double kUsable = 0.8;           // acceptance below which no proposal is left as it is
 constexpr int64_t kStartCost = 16;        // evaluations of the start, for each point of the buffer
 constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
@@ -45,6 +45,11 @@ double lag_one(const Tensor& candidate, const Tensor& state, const Tensor& x) {
   const Tensor rejected = (1 - accepted).nan_to_num(1, 1, 1).clamp(0, 1);
   const Tensor z2 = (x - x.mean(0)).square() / x.var(0, true).clamp_min(1e-300);
   return (z2 * rejected.unsqueeze(1)).mean(0).max().item<double>();
+}
+
+// The rows whose candidate replaces their state.
+Tensor accepted_rows(const Tensor& candidate, const Tensor& state, Stream& uniforms) {
+  return accept_mask(uniforms.uniform({candidate.size(0)}).log(), log_ratio(candidate, state)).nonzero().squeeze(1);
 }
 
 class Step {
@@ -73,6 +78,7 @@ class Step {
   Outcome take(Objective objective, const Tensor& noise, const Tensor& state_x, const Tensor& state_log_prob,
                double rate) {
     const auto count = static_cast<int64_t>(shards_.size());
+    const bool with_states = objective != Objective::kVi;  // variational inference knows no states
     auto rows = [&](const Tensor& t, int64_t s) {
       const int64_t begin = s * kShardRows;
       return t.narrow(0, begin, std::min(kShardRows, batch_ - begin));
@@ -82,7 +88,8 @@ class Step {
       shard.draws = proposal_.draw(rows(noise, s), *shard.pass);
       shard.target = target_.with_gradient(shard.draws.x);
       shard.candidate = shard.target.log_prob - shard.draws.log_q;
-      shard.state = rows(state_log_prob, s) - proposal_.score(rows(state_x, s), *shard.pass);
+      shard.state = with_states ? rows(state_log_prob, s) - proposal_.score(rows(state_x, s), *shard.pass)
+                                : at::empty({0}, at::kDouble);
     });
     Outcome out;
     out.x = gather([](const Shard& shard) { return shard.draws.x; });
@@ -99,14 +106,13 @@ class Step {
                                       g.unsqueeze(1) * shard.target.gradient);
       shard.pass->clear_gradient();
       proposal_.draw_derivative(grad_x, -g, *shard.pass);
-      proposal_.score_derivative(-rows(out.value.grad_state, s).contiguous(), *shard.pass);
+      if (with_states) proposal_.score_derivative(-rows(out.value.grad_state, s).contiguous(), *shard.pass);
     });
     out.skipped = !update(out.value.loss, rate);
     return out;
   }
 
   // The average of the parameters over the last steps (Polyak and Juditsky 1992): the noise of single steps cancels.
-  void use_average() { proposal_.set_parameters(average_); }
   void keep_average() { best_ = average_; }
   void use_best() { proposal_.set_parameters(best_); }
   // Back to the best parameters so far, without the optimiser's memory of how they were lost.
@@ -139,20 +145,35 @@ class Step {
     ObjectiveValue value;
     double lag_one = 1;
   };
-  Judgement judge(const Population& buffer, Stream& noise) {
-    use_average();
-    const int64_t n = std::min<int64_t>(kJudged, buffer.x.size(0)), blocks = (n + kShardRows - 1) / kShardRows;
-    const Tensor z = noise.normal({n, proposal_.noise_dim()});
+  // While the proposal moved, the buffer's chains followed it, and it looks better to them than it is. So they first
+  // make `steps` steps with the averaged proposal, frozen; the last of them is what is judged.
+  Judgement judge(Population& buffer, int64_t steps, Stream& noise, Stream& uniforms) {
+    proposal_.set_parameters(average_);
+    const int64_t n = buffer.x.size(0), blocks = (n + kShardRows - 1) / kShardRows;
+    const Tensor x = at::empty_like(buffer.x), log_prob = at::empty({n}, at::kDouble);
     const Tensor candidate = at::empty({n}, at::kDouble), state = at::empty({n}, at::kDouble);
-    parallel_tasks(blocks, threads_, [&](int64_t b) {
-      const int64_t begin = b * kShardRows, rows = std::min(kShardRows, n - begin);
-      const Draws draws = proposal_.from_noise(z.narrow(0, begin, rows));
-      candidate.narrow(0, begin, rows).copy_(target_.log_prob(draws.x) - draws.log_q);
-      state.narrow(0, begin, rows)
-          .copy_(buffer.log_prob.narrow(0, begin, rows) - proposal_.log_prob(buffer.x.narrow(0, begin, rows)));
-    });
+    Judgement out;
+    for (int64_t k = 0; k < steps; ++k) {
+      const Tensor z = noise.normal({n, proposal_.noise_dim()});
+      parallel_tasks(blocks, threads_, [&](int64_t b) {
+        auto rows = [&](const Tensor& t) {
+          return t.narrow(0, b * kShardRows, std::min(kShardRows, n - b * kShardRows));
+        };
+        const Draws draws = proposal_.from_noise(rows(z));
+        rows(x).copy_(draws.x);
+        rows(log_prob).copy_(target_.log_prob(draws.x));
+        rows(candidate).copy_(rows(log_prob) - draws.log_q);
+        if (k == 0) rows(state).copy_(rows(buffer.log_prob) - proposal_.log_prob(rows(buffer.x)));
+      });
+      if (k + 1 == steps) out = {evaluate(Objective::kAr, candidate, state), lag_one(candidate, state, buffer.x)};
+      const Tensor moved = accepted_rows(candidate, state, uniforms);
+      auto move = [&](const Tensor& to, const Tensor& from) { to.index_copy_(0, moved, from.index_select(0, moved)); };
+      move(buffer.x, x);
+      move(buffer.log_prob, log_prob);
+      move(state, candidate);
+    }
     proposal_.set_parameters(values_);
-    return {evaluate(Objective::kAr, candidate, state), lag_one(candidate, state, buffer.x.narrow(0, 0, n))};
+    return out;
   }
 
  private:
@@ -200,89 +221,6 @@ class Step {
   Adam adam_;
 };
 
-// Judges progress window by window: lowers the rate when the acceptance rate stops rising, ends after the last
-// reduction. With AR as objective the first stage runs on ARLB, whose gradient does not vanish without overlap.
-class Schedule {
- public:
-  Schedule(const LearnOptions& options, double start_acceptance, double start_kl)
-      : options_(options),
-        goal_(parse_objective(options.objective)),
-        objective_(goal_ == Objective::kAr && options.lead_in && !(start_acceptance >= kOverlap && start_kl < kClose)
-                       ? Objective::kArlb
-                       : goal_),
-        rate_(options.learning_rate) {}
-
-  Objective objective() const { return objective_; }
-  double rate() const { return rate_; }
-  // Adam's first steps have full length whatever the gradient; they are taken carefully, and again after a step back.
-  double rate_at(int64_t step) const { return rate_ * std::min(1.0, static_cast<double>(step + 1 - since_) / kWarmUp); }
-  void warm_up(int64_t step) {
-    since_ = step;
-    waited_ = -static_cast<int64_t>(kWarmUp) / options_.window;  // small steps are not expected to show progress
-  }
-  bool finished() const { return finished_; }
-
-  // Progress: of the acceptance rate, or of its own objective where that is the reverse KL.
-  // `done`: the share of the steps. True where the rate falls.
-  bool window(double loss, double acceptance, double symmetric_kl, double done) {
-    const bool better =
-        goal_ == Objective::kVi ? loss < best_loss_ - 0.002 : acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
-    if (better) {
-      best_ = acceptance;
-      best_loss_ = loss;
-      waited_ = 0;
-    } else {
-      ++waited_;
-    }
-    if (objective_ != goal_) {
-      // A proposal that misses a mode may accept well elsewhere; its divergence still is large.
-      if ((acceptance >= kOverlap && symmetric_kl < kClose) || waited_ > options_.patience) {
-        objective_ = goal_;
-        waited_ = 0;
-      }
-      return false;
-    }
-    // As the steps run out the rate falls in any case: the noise of a large one is not to be what is frozen.
-    // Never more often than allowed: that would end learning before its steps do.
-    const int64_t due = goal_ == Objective::kVi ? 0 : done >= 0.875 ? 2 : done >= 0.75 ? 1 : 0;
-    return (waited_ >= options_.patience || reductions_ < std::min(due, options_.reductions)) && lower_rate();
-  }
-
-  void save(State& state) const {
-    put(state, "schedule.numbers", std::vector<double>{rate_, best_, best_loss_});
-    put(state, "schedule.counts",
-        std::vector<int64_t>{static_cast<int64_t>(objective_), waited_, reductions_, since_, finished_});
-  }
-  void load(const State& state) {
-    const auto numbers = get_doubles(state, "schedule.numbers");
-    rate_ = numbers.at(0);
-    best_ = numbers.at(1);
-    best_loss_ = numbers.at(2);
-    const auto counts = get_integers(state, "schedule.counts");
-    objective_ = static_cast<Objective>(counts.at(0));
-    waited_ = counts.at(1);
-    reductions_ = counts.at(2);
-    since_ = counts.at(3);
-    finished_ = counts.at(4) != 0;
-  }
-
-  bool lower_rate() {
-    waited_ = 0;
-    finished_ = reductions_ == options_.reductions;
-    ++reductions_;
-    rate_ *= std::sqrt(0.1);
-    return true;
-  }
-
- private:
-  static constexpr double kOverlap = 0.4, kClose = 2.0, kWarmUp = 100;
-  const LearnOptions& options_;
-  Objective goal_, objective_;
-  double rate_, best_ = 0, best_loss_ = std::numeric_limits<double>::infinity();
-  int64_t waited_ = 0, reductions_ = 0, since_ = 0;
-  bool finished_ = false;
-};
-
 }  // namespace
 
 void LearnOptions::validate() const {
@@ -299,6 +237,8 @@ void LearnOptions::validate() const {
   if (window < 0) throw ConfigError(fmt::format("window is {}, must be at least 1", window));
   if (patience < 0) throw ConfigError(fmt::format("patience is {}, must be at least 1", patience));
   if (reductions < -1) throw ConfigError(fmt::format("reductions is {}, must not be negative", reductions));
+  if (!(lead_share >= 0 && lead_share <= 1))
+    throw ConfigError(fmt::format("lead_share is {}, must be from 0 to 1", lead_share));
   if (!(clip > 0)) throw ConfigError(fmt::format("clip is {}, must be positive", clip));
   if (threads < 0) throw ConfigError(fmt::format("threads is {}, must not be negative", threads));
 }
@@ -326,15 +266,15 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   const int64_t size = buffer.x.size(0), batch = std::min(options.batch, size);
   Stream noise(options.seed, 0, Purpose::kProposal), uniforms(options.seed, 0, Purpose::kAccept);
   Stream rows(options.seed, 0, Purpose::kBatch), judge_noise(options.seed, 1, Purpose::kProposal);
+  Stream judge_uniforms(options.seed, 1, Purpose::kAccept);
   LearnResult result;
   Step step(target, proposal, options, batch);
   Tensor order = rows.permutation(size);
   const State stored = store ? store->load() : State();
-  if (!stored.empty()) {  // the buffer's points belong to the first judgement too
-    buffer.x.copy_(in_state(stored, "buffer.x"));
-    buffer.log_prob.copy_(in_state(stored, "buffer.log_prob"));
-  }
-  const auto start = step.judge(buffer, judge_noise);  // what learning has to beat
+  const auto in_windows = static_cast<double>(options.window * batch) / static_cast<double>(size);
+  const int64_t settle = std::max<int64_t>(1, std::lround(kSettle * in_windows));
+  auto judge = [&] { return step.judge(buffer, settle, judge_noise, judge_uniforms); };
+  const auto start = stored.empty() ? judge() : Step::Judgement{};  // what learning has to beat
   const ObjectiveValue& first = start.value;
   double last_lag = start.lag_one;
   // Drawing what is wanted with the proposal as it is, against what was spent so far, in evaluations of the density (a
@@ -363,7 +303,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     result.seconds = seconds_since(begin);
     return result;
   }
-  const std::vector<Stream*> streams = {&noise, &uniforms, &rows, &judge_noise};
+  const std::vector<Stream*> streams = {&noise, &uniforms, &rows, &judge_noise, &judge_uniforms};
   auto save = [&] {
     State state;
     step.save(state);
@@ -382,6 +322,8 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   if (!stored.empty()) {
     step.load(stored);
     schedule.load(stored);
+    buffer.x.copy_(in_state(stored, "buffer.x"));
+    buffer.log_prob.copy_(in_state(stored, "buffer.log_prob"));
     order = in_state(stored, "order").clone();
     const auto counts = get_integers(stored, "learn.counts");
     at_row = counts.at(0);
@@ -421,11 +363,11 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
       }
     } else {
       skipped_in_row = 0;
-      // Move the buffer's chains by the accept rule with these very candidates.
-      const Tensor accepted = accept_mask(uniforms.uniform({batch}).log(), log_ratio(out.candidate, out.state));
-      const Tensor moved = accepted.nonzero().squeeze(1), to = chosen.index_select(0, moved);
-      buffer.x.index_copy_(0, to, out.x.index_select(0, moved));
-      buffer.log_prob.index_copy_(0, to, out.log_prob.index_select(0, moved));
+      if (!vi) {  // the buffer's chains move by the accept rule with these very candidates
+        const Tensor moved = accepted_rows(out.candidate, out.state, uniforms), to = chosen.index_select(0, moved);
+        buffer.x.index_copy_(0, to, out.x.index_select(0, moved));
+        buffer.log_prob.index_copy_(0, to, out.log_prob.index_select(0, moved));
+      }
       loss += out.value.loss;
       ++in_window;
     }
@@ -437,7 +379,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     row.iteration = result.iterations;
     row.max_iterations = options.max_iterations;
     row.loss = loss / count;
-    const auto judged = step.judge(buffer, judge_noise);
+    const auto judged = judge();
     const ObjectiveValue& averaged = judged.value;
     row.acceptance = averaged.acceptance;
     row.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);
@@ -454,11 +396,8 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     row.max_seconds = options.max_seconds;
     result.history.push_back(row);
     observer.on_learn(row);
-    // AR has no gradient without overlap, so a proposal that lost its target would not find back by itself.
-    const bool lost = !vi && row.acceptance < kLost * result.acceptance;
     const double done = static_cast<double>(result.iterations) / static_cast<double>(options.max_iterations);
-    const bool lowered =
-        lost ? schedule.lower_rate() : schedule.window(row.loss, row.acceptance, averaged.symmetric_kl, done);
+    const bool lowered = schedule.window(row.loss, row.acceptance, averaged.symmetric_kl, done);
     if (lowered && !vi) {  // a smaller rate improves on the best there was, not on where noise has led meanwhile
       step.roll_back();
       schedule.warm_up(result.iterations);

@@ -145,6 +145,31 @@ TEST(Learn, IsNeverWorseThanItsStart) {
   EXPECT_GT(fitted.learning.acceptance, 0.9);
 }
 
+// Half an order when half of the steps are done, and again of what is left; variational inference keeps its rate.
+TEST(Learn, TheRateFallsAsTheStepsRunOut) {
+  for (const std::string objective : {"ar", "vi"}) {
+    FitOptions options;
+    options.flow.family = "coupling";
+    options.learn.objective = objective;
+    options.learn.learning_rate = 1e-6;  // nothing is learned, nothing is lost
+    options.learn.window = 10;
+    options.learn.patience = 1000;
+    options.learn.reductions = 2;
+    options.learn.target_acceptance = 1;
+    options.learn.max_iterations = 160;
+    std::map<int64_t, double>
+        falls;  // the step from which on a rate holds, and how many half orders it is below the first
+    double rate = 1e-6;
+    for (const auto& row : fit(*make_banana(), options, silent).learning.history) {
+      if (row.phase == "anneal" || row.learning_rate == rate) continue;
+      rate = row.learning_rate;
+      falls[row.iteration - 10] = std::round(2 * std::log10(1e-6 / rate));
+    }
+    const std::map<int64_t, double> wanted = {{80, 1.0}, {120, 2.0}};
+    EXPECT_EQ(falls, objective == "vi" ? (std::map<int64_t, double>{}) : wanted) << objective;
+  }
+}
+
 // At the end of each window the buffer's chains move with the proposal, held still. Variational inference moves them
 // nowhere else, so that a buffer that begins far off shows it. Four z-scores below 4: a false alarm in 4,000 tries.
 TEST(Learn, TheBufferSettlesAtTheTarget) {

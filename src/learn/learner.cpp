@@ -397,8 +397,8 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     result.history.push_back(row);
     observer.on_learn(row);
     const double done = static_cast<double>(result.iterations) / static_cast<double>(options.max_iterations);
-    const bool lowered = schedule.window(row.loss, row.acceptance, averaged.symmetric_kl, done);
-    if (lowered && !vi) {  // a smaller rate improves on the best there was, not on where noise has led meanwhile
+    const bool back = schedule.window(row.loss, row.acceptance, averaged.symmetric_kl, done);
+    if (back && !vi) {  // a smaller rate improves on the best there was, not on where noise has led meanwhile
       step.roll_back();
       schedule.warm_up(result.iterations);
     }

@@ -35,11 +35,14 @@ class Schedule {
   bool finished() const { return finished_; }
 
   // Progress: of the acceptance rate, or of its own objective where that is the reverse KL.
-  // `done`: the share of the steps. True where the rate falls.
+  // `done`: the share of the steps. True where learning goes back to its best: where the rate falls, or the target is
+  // lost.
   bool window(double loss, double acceptance, double symmetric_kl, double done) {
     peak_ = std::max(peak_, acceptance);
-    // AR has no gradient without overlap, so a proposal that lost its target would not find back by itself.
-    if (objective_ == Objective::kAr && acceptance < kLost * peak_) return lower_rate();
+    // A proposal that lost its target goes back: AR has no gradient without overlap, and ARLB would find it again in a
+    // worse arrangement. ARLB loses it by noise, and tries some times more at its rate.
+    if (goal_ != Objective::kVi && acceptance < kLost * peak_)
+      return (objective_ == Objective::kArlb && ++lost_ <= kTries) || lower_rate();
     const bool better =
         goal_ == Objective::kVi ? loss < best_loss_ - 0.002 : acceptance > best_ + 0.0003 + 0.003 * (1 - acceptance);
     if (better) {
@@ -68,7 +71,7 @@ class Schedule {
   void save(State& state) const {
     put(state, "schedule.numbers", std::vector<double>{rate_, best_, best_loss_, peak_});
     put(state, "schedule.counts",
-        std::vector<int64_t>{static_cast<int64_t>(objective_), waited_, reductions_, since_, finished_});
+        std::vector<int64_t>{static_cast<int64_t>(objective_), waited_, reductions_, since_, finished_, lost_});
   }
   void load(const State& state) {
     const auto numbers = get_doubles(state, "schedule.numbers");
@@ -82,11 +85,12 @@ class Schedule {
     reductions_ = counts.at(2);
     since_ = counts.at(3);
     finished_ = counts.at(4) != 0;
+    lost_ = counts.at(5);
   }
 
  private:
   bool lower_rate() {
-    waited_ = 0;
+    waited_ = lost_ = 0;
     finished_ = reductions_ == options_.reductions;
     ++reductions_;
     rate_ *= std::sqrt(0.1);
@@ -95,10 +99,11 @@ class Schedule {
 
   static constexpr double kOverlap = 0.4, kClose = 2.0, kWarmUp = 100;
   static constexpr double kLost = 0.7;  // share of the best acceptance rate
+  static constexpr int64_t kTries = 10;
   const LearnOptions& options_;
   Objective goal_, objective_;
   double rate_, peak_, best_ = 0, best_loss_ = std::numeric_limits<double>::infinity();
-  int64_t waited_ = 0, reductions_ = 0, since_ = 0;
+  int64_t waited_ = 0, lost_ = 0, reductions_ = 0, since_ = 0;
   bool finished_ = false;
 };
 

@@ -113,6 +113,7 @@ json learning_history(const Context& context, const std::string& name, const Sha
   const FitOptions options = paper_settings("arlb", target->regions().has_value(), seed, context.options().quick);
   LearnOptions how = options.learn.resolved("realnvp");
   how.window = 10;
+  how.batch = 512;
   how.max_iterations = context.options().quick ? 600 : 4000;
   how.patience = how.max_iterations;  // one rate for all steps, and no going back
   how.reductions = 0;

@@ -139,12 +139,9 @@ FitOptions paper_settings(const std::string& objective, bool modes, uint64_t see
     fit.start.method = "none";                  // variational inference knows no buffer and no tempering
     if (modes) fit.learn.learning_rate = 1e-4;  // at the usual 2e-3 it drops all but one or two
   } else {
-    fit.learn.patience = 25;  // windows: a quarter of the steps
-  }
-  if (objective == "ar") {  // its gradient has less noise: more steps, of fewer candidates
-    fit.learn.batch = 256;
+    fit.learn.batch = 256;  // more steps, of fewer candidates
     fit.learn.max_iterations *= 2;
-    fit.learn.patience *= 2;
+    fit.learn.patience = 50;     // windows: a quarter of the steps
     fit.learn.lead_share = 0.5;  // AR forgets states far out, at which ARLB has looked
   }
   return fit;

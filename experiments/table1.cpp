@@ -333,7 +333,7 @@ std::string settings_text(bool quick) {
   auto flow = [&](const char* objective) {
     return flow_settings(plain, objective, true, 0, quick).learn.resolved("realnvp");
   };
-  const LearnOptions ar = flow("ar"), arlb = flow("arlb"), vi = flow("vi");
+  const LearnOptions ar = flow("ar"), vi = flow("vi");
   return fmt::format(
       "Settings, the same for every seed. HMC: {} leapfrog steps, identity mass, step size by dual averaging to an "
       "acceptance of {}, varied by {} %. L2HMC: {} leapfrog steps, {} hidden units ({} from 11 dimensions on), {} "
@@ -344,7 +344,7 @@ std::string settings_text(bool quick) {
       "coordinates). "
       "AR, ARLB, VI: the paper's RealNVP, Adam at {} (VI where there are modes: {}), at most {} steps of {} "
       "candidates, "
-      "AR {} of {}. The rate falls by half an order after {} steps without progress (VI {}), AR's and ARLB's also when "
+      "VI {} of {}. The rate falls by half an order after {} steps without progress (VI {}), AR's and ARLB's also when "
       "half of the steps are done, and again when half of what is left. AR begins with ARLB, for {} % of the steps and "
       "until there is overlap, except where the start has it. On the "
       "posteriors learning also ends at an "
@@ -356,8 +356,8 @@ std::string settings_text(bool quick) {
       hmc.leapfrog_steps, hmc.target_acceptance, 100 * hmc.jitter, l2hmc.leapfrog_steps, l2hmc.hidden,
       l2hmc_high.hidden, l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate, l2hmc.temperature, anice.velocity,
       anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, anice_high.velocity,
-      anice_high.velocity_weight, anice_higher.velocity_weight, anice_high.iterations, arlb.learning_rate,
-      vi.learning_rate, arlb.max_iterations, arlb.batch, ar.max_iterations, ar.batch, arlb.patience * arlb.window,
+      anice_high.velocity_weight, anice_higher.velocity_weight, anice_high.iterations, ar.learning_rate,
+      vi.learning_rate, ar.max_iterations, ar.batch, vi.max_iterations, vi.batch, ar.patience * ar.window,
       vi.patience * vi.window, 100 * ar.lead_share,
       flow_settings(posterior, "ar", false, 0, quick).learn.target_acceptance);
 }

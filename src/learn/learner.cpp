@@ -320,12 +320,14 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     store->save(state);
   };
   if (!stored.empty()) {
+    const auto counts = get_integers(stored, "learn.counts");
+    if (counts.size() != 5 + streams.size())
+      throw DataError("the stored state of learning is of another version of the program");
     step.load(stored);
     schedule.load(stored);
     buffer.x.copy_(in_state(stored, "buffer.x"));
     buffer.log_prob.copy_(in_state(stored, "buffer.log_prob"));
     order = in_state(stored, "order").clone();
-    const auto counts = get_integers(stored, "learn.counts");
     at_row = counts.at(0);
     skipped_in_row = counts.at(1);
     result.iterations = counts.at(2);

@@ -115,7 +115,7 @@ json learning_history(const Context& context, const std::string& name, const Sha
   how.window = 10;
   how.batch = 512;
   how.max_iterations = context.options().quick ? 600 : 4000;
-  how.patience = how.max_iterations;  // one rate for all steps, and no going back
+  how.patience = how.max_iterations;  // one rate for all steps
   how.reductions = 0;
   how.threads = share.threads;
   how.learning_rate = 5e-4;  // at 2e-3 the bound makes excursions for the sake of a few states

@@ -62,6 +62,7 @@ FitOptions flow_settings(const Row& row, const std::string& objective, bool mode
   if (row.posterior()) {
     options.learn.target_acceptance = 0.975;
     options.start.method = "auto";  // a Laplace start, for every objective
+    if (!quick) options.learn.max_iterations = objective == "vi" ? 10000 : 6000;
   }
   return options;
 }
@@ -324,42 +325,52 @@ std::string markdown(const std::string& corner, const std::vector<Row>& rows, co
   return out;
 }
 
-std::string settings_text(bool quick) {
+const Row kPlain{"", "", 0}, kPosterior{"", "logistic:", 0};
+
+std::string rivals_text(bool quick) {
   const HmcOptions hmc;
   const L2hmcOptions l2hmc = l2hmc_settings(2, true, 0, quick), l2hmc_high = l2hmc_settings(50, false, 0, quick);
-  const Row plain{"", "", 0}, posterior{"", "logistic:", 0};
-  const AniceOptions anice = anice_settings(plain, 2, 0, quick), anice_high = anice_settings(posterior, 14, 0, quick),
-                     anice_higher = anice_settings(posterior, 25, 0, quick);
-  auto flow = [&](const char* objective) {
-    return flow_settings(plain, objective, true, 0, quick).learn.resolved("realnvp");
-  };
-  const LearnOptions ar = flow("ar"), vi = flow("vi");
+  const AniceOptions anice = anice_settings(kPlain, 2, 0, quick), high = anice_settings(kPosterior, 14, 0, quick),
+                     higher = anice_settings(kPosterior, 25, 0, quick);
   return fmt::format(
-      "Settings, the same for every seed. HMC: {} leapfrog steps, identity mass, step size by dual averaging to an "
-      "acceptance of {}, varied by {} %. L2HMC: {} leapfrog steps, {} hidden units ({} from 11 dimensions on), {} "
-      "steps of {} chains, "
-      "Adam {}, where there are modes from temperature {}. A-NICE-MC: {} dimensions of v, {} steps of {} pairs, {} "
-      "critic steps each, Adam {} (posteriors: {} dimensions of v with {} times the weight, german {} times, {} steps, "
-      "standardised "
-      "coordinates). "
-      "AR, ARLB, VI: the paper's RealNVP, Adam at {} (VI where there are modes: {}), at most {} steps of {} "
-      "candidates, "
-      "VI {} of {}. The rate falls by half an order after {} steps without progress (VI {}), AR's and ARLB's also when "
-      "half of the steps are done, and again when half of what is left. AR begins with ARLB, for {} % of the steps and "
-      "until there is overlap, except where the start has it. On the "
-      "posteriors learning also ends at an "
-      "acceptance of {}. Chains of HMC, A-NICE-MC and L2HMC begin at exact draws (posteriors: at a tempered "
-      "population), "
-      "so that even one that never leaves its mode has the right weights over all chains; chains of AR, ARLB and VI "
-      "begin "
-      "at their own proposals. All have 200 steps of warm-up.\n",
-      hmc.leapfrog_steps, hmc.target_acceptance, 100 * hmc.jitter, l2hmc.leapfrog_steps, l2hmc.hidden,
-      l2hmc_high.hidden, l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate, l2hmc.temperature, anice.velocity,
-      anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, anice_high.velocity,
-      anice_high.velocity_weight, anice_higher.velocity_weight, anice_high.iterations, ar.learning_rate,
-      vi.learning_rate, ar.max_iterations, ar.batch, vi.max_iterations, vi.batch, ar.patience * ar.window,
-      vi.patience * vi.window, 100 * ar.lead_share,
-      flow_settings(posterior, "ar", false, 0, quick).learn.target_acceptance);
+             "HMC: {} leapfrog steps, identity mass, step size by dual averaging to an acceptance of {}, varied by {} "
+             "%. ",
+             hmc.leapfrog_steps, hmc.target_acceptance, 100 * hmc.jitter) +
+         fmt::format(
+             "L2HMC: {} leapfrog steps, {} hidden units ({} from 11 dimensions on), {} steps of {} chains, Adam {}, "
+             "where there are modes from temperature {}. ",
+             l2hmc.leapfrog_steps, l2hmc.hidden, l2hmc_high.hidden, l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate,
+             l2hmc.temperature) +
+         fmt::format(
+             "A-NICE-MC: {} dimensions of v, {} steps of {} pairs, {} critic steps each, Adam {} (posteriors: {} "
+             "dimensions of v with {} times the weight, german {} times, {} steps, standardised coordinates). ",
+             anice.velocity, anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, high.velocity,
+             high.velocity_weight, higher.velocity_weight, high.iterations);
+}
+
+std::string flows_text(bool quick) {
+  auto settings = [&](const Row& row, const char* objective) {
+    return flow_settings(row, objective, true, 0, quick).learn.resolved("realnvp");
+  };
+  const LearnOptions ar = settings(kPlain, "ar"), ar_posterior = settings(kPosterior, "ar"),
+                     vi = settings(kPlain, "vi"), vi_posterior = settings(kPosterior, "vi");
+  return fmt::format(
+             "AR, ARLB, VI: the paper's RealNVP, Adam at {} (VI where there are modes: {}), at most {} steps of {} "
+             "candidates (posteriors {}), VI {} of {} (posteriors {}). ",
+             ar.learning_rate, vi.learning_rate, ar.max_iterations, ar.batch, ar_posterior.max_iterations,
+             vi.max_iterations, vi.batch, vi_posterior.max_iterations) +
+         fmt::format(
+             "The rate falls by half an order after {} steps without progress (VI {}), AR's and ARLB's also when half "
+             "of the steps are done, and again when half of what is left. AR begins with ARLB, for {} % of the steps "
+             "and until there is overlap. On the posteriors learning also ends at an acceptance of {}. ",
+             ar.patience * ar.window, vi.patience * vi.window, 100 * ar.lead_share, ar_posterior.target_acceptance);
+}
+
+std::string settings_text(bool quick) {
+  return "Settings, the same for every seed. " + rivals_text(quick) + flows_text(quick) +
+         "Chains of HMC, A-NICE-MC and L2HMC begin at exact draws (posteriors: at a tempered population), so that even "
+         "one that never leaves its mode has the right weights over all chains; chains of AR, ARLB and VI begin at "
+         "their own proposals. All have 200 steps of warm-up.\n";
 }
 
 Figure figure_of(const std::vector<Row>& rows, const Table& table) {

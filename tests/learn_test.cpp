@@ -202,6 +202,20 @@ TEST(Learn, TheBufferSettlesAtTheTarget) {
   EXPECT_GT(settled(1), 20);  // the control: too few moves are noticed
 }
 
+// What the control variate is for: near its target the gradient of ARLB has next to no noise, so that large steps lead
+// further. In three seeds 0.976 to 0.978; without it 0.957 to 0.959.
+TEST(Learn, ArlbLearnsAPosteriorWithoutNoise) {
+  const auto target = skewed(8, 12.0);
+  FitOptions options;
+  options.flow.family = "realnvp";
+  options.flow.hidden = {64};
+  options.learn.objective = "arlb";
+  options.learn.reductions = 0;
+  options.learn.max_iterations = 1000;
+  options.learn.batch = 256;
+  EXPECT_GT(fit(*target, options, silent).learning.acceptance, 0.968);
+}
+
 TEST(Learn, StopsWhenAsked) {
   class Stopper : public Observer {
     bool should_stop() override { return ++asked_ > 20; }
@@ -214,12 +228,15 @@ TEST(Learn, StopsWhenAsked) {
 }
 
 // The same numbers to the last bit with 1, 2 and 3 threads, in learning and in sampling.
-TEST(Threads, DoNotMatter) {
+class Threads : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Objectives, Threads, testing::Values("ar", "arlb"));
+TEST_P(Threads, DoNotMatter) {
   const auto target = make_logistic_simulated();
   std::vector<std::map<std::string, Tensor>> states;
   std::vector<Tensor> draws;
   for (const int threads : {1, 2, 3}) {
     FitOptions options;
+    options.learn.objective = GetParam();
     options.learn.max_iterations = 60;
     options.learn.threads = threads;
     options.learn.target_acceptance = 1;

@@ -103,6 +103,46 @@ TEST_P(FamilyTest, DerivativesAgreeWithDifferences) {
   }
 }
 
+// The target is the proposal itself. The gradient of the symmetric KL, g = -1/n at candidates and h = 1/n at states, is
+// noise around zero there; with the two sums of expectation zero (src/learn/control.h) nothing is left of it.
+TEST_P(FamilyTest, ControlledGradientVanishesAtTheTarget) {
+  const auto proposal = disturbed(spec("double"), dim(), mixture(), 0.03);
+  Stream random(3, 0, Purpose::kProposal);
+  const Tensor noise = random.normal({40, proposal->noise_dim()}), x = proposal->sample(40, random).x;
+  auto slope = [&](const Tensor& at_x) {
+    std::vector<Tensor> columns;
+    for (int64_t j = 0; j < dim(); ++j) {
+      const Tensor step = at::zeros({dim()}, at::kDouble);
+      step[j] = 1e-6;
+      columns.push_back((proposal->log_prob(at_x + step) - proposal->log_prob(at_x - step)) / 2e-6);
+    }
+    return at::stack(columns, 1);
+  };
+  const Tensor g = at::full({40}, -1.0 / 40, at::kDouble), h = -g;
+  const auto pass = proposal->make_pass(), control = proposal->make_pass();
+  const Tensor candidates = proposal->draw(noise, *pass).x;
+  proposal->score(x, *pass);
+  proposal->draw_derivative(g.unsqueeze(1) * slope(candidates), -g, *pass);
+  proposal->score_derivative(-h, *pass);
+  proposal->score(candidates, *control);
+  proposal->score_derivative(g, *control);
+  proposal->redraw(*pass, *control);
+  proposal->draw_derivative(-h.unsqueeze(1) * slope(x), h, *control);
+  std::vector<double> gradient(proposal->parameters().size(), 0.0);
+  auto largest = [&] {
+    double most = 0;
+    for (const auto& slot : proposal->slots()) {
+      for (int64_t k = 0; k < slot.size && slot.trainable; ++k)
+        most = std::max(most, std::fabs(gradient[static_cast<size_t>(slot.offset + k)]));
+    }
+    return most;
+  };
+  pass->add_gradient_to(gradient);
+  EXPECT_GT(largest(), 0.01);  // the control: left alone it is not zero
+  control->add_gradient_to(gradient);
+  EXPECT_LT(largest(), 1e-5);
+}
+
 TEST_P(FamilyTest, StateRoundTrip) {
   auto s = spec("float").resolved(dim());
   s.base_components = mixture() ? 2 : 1;

@@ -84,12 +84,14 @@ class MemoryStore final : public LearnStore {
   int left = 1000000;
 };
 
-class FitResume : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+class FitResume : public testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
 
 TEST_P(FitResume, LearningGoesOnBitForBit) {
-  const auto target = find_target(GetParam().first);
+  const auto [name, family, objective] = GetParam();
+  const auto target = find_target(name);
   FitOptions o;
-  o.flow.family = GetParam().second;
+  o.flow.family = family;
+  o.learn.objective = objective;
   o.learn.max_iterations = 280;
   o.learn.window = 20;
   o.learn.max_seconds = 0;
@@ -124,9 +126,11 @@ TEST_P(FitResume, LearningGoesOnBitForBit) {
   FAIL();
 }
 INSTANTIATE_TEST_SUITE_P(Flows, FitResume,
-                         testing::Values(std::pair("banana", "spline"), std::pair("mog2", "auto"),
-                                         std::pair("logistic:simulated", "bend"), std::pair("ring", "realnvp"),
-                                         std::pair("funnel:6", "auto")));
+                         testing::Values(std::tuple("banana", "spline", "ar"), std::tuple("mog2", "auto", "ar"),
+                                         std::tuple("logistic:simulated", "bend", "ar"),
+                                         std::tuple("logistic:simulated", "bend", "arlb"),
+                                         std::tuple("ring", "realnvp", "ar"), std::tuple("ring", "realnvp", "vi"),
+                                         std::tuple("funnel:6", "auto", "ar")));
 
 class RunResume : public testing::Test {
  protected:

@@ -8,6 +8,7 @@
 
 #include "../core/clock.h"
 #include "adam.h"
+#include "control.h"
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
@@ -30,7 +31,7 @@ struct Shard {
   Gradient target;   // log density and gradient at the draws
   Tensor candidate;  // log weights of the draws
   Tensor state;      // log weights of the buffer's points
-  std::unique_ptr<Pass> pass;
+  std::unique_ptr<Pass> pass, control;
 };
 
 // Autocorrelation at lag one of the worst coordinate, as far as it comes from rejections: the mean over the states of
@@ -65,8 +66,12 @@ class Step {
         gradient_(values_.size()),
         average_(values_),
         best_(values_),
-        adam_(rates_of(proposal)) {
-    for (auto& shard : shards_) shard.pass = proposal.make_pass();
+        adam_(rates_of(proposal)),
+        control_(values_.size()) {
+    for (auto& shard : shards_) {
+      shard.pass = proposal.make_pass();
+      shard.control = proposal.make_pass();
+    }
   }
 
   struct Outcome {
@@ -97,6 +102,7 @@ class Step {
     out.candidate = gather([](const Shard& shard) { return shard.candidate; });
     out.state = gather([](const Shard& shard) { return shard.state; });
     out.value = evaluate(objective, out.candidate, out.state);
+    const bool controlled = objective == Objective::kArlb && control_.next();
     parallel_tasks(count, threads_, [&](int64_t s) {
       // w' = log p(x') - log q(x'), w = log p(x) - log q(x). Candidates left out have weight 0, whatever their
       // gradient.
@@ -107,13 +113,16 @@ class Step {
       shard.pass->clear_gradient();
       proposal_.draw_derivative(grad_x, -g, *shard.pass);
       if (with_states) proposal_.score_derivative(-rows(out.value.grad_state, s).contiguous(), *shard.pass);
+      if (controlled)
+        add_control(shard, rows(out.value.grad_candidate, s), rows(state_x, s), rows(out.value.grad_state, s));
     });
-    out.skipped = !update(out.value.loss, rate);
+    out.skipped = !update(out.value.loss, rate, controlled);
     return out;
   }
 
   // The average of the parameters over the last steps (Polyak and Juditsky 1992): the noise of single steps cancels.
   void keep_average() { best_ = average_; }
+  void review_control() { control_.review(); }
   void use_best() { proposal_.set_parameters(best_); }
   // Back to the best parameters so far, without the optimiser's memory of how they were lost.
   void roll_back() {
@@ -129,6 +138,7 @@ class Step {
     put(state, "adam.first", adam_.first());
     put(state, "adam.second", adam_.second());
     put(state, "adam.steps", std::vector<int64_t>{adam_.steps()});
+    control_.save(state);
   }
   void load(const State& state) {
     values_ = get_doubles(state, "step.values");
@@ -137,6 +147,7 @@ class Step {
     if (values_.size() != gradient_.size()) throw DataError("the stored state of learning is of another flow");
     adam_.restore(get_doubles(state, "adam.first"), get_doubles(state, "adam.second"),
                   get_integers(state, "adam.steps").at(0));
+    control_.load(state);
     proposal_.set_parameters(values_);
   }
 
@@ -191,10 +202,22 @@ class Step {
     return at::cat(parts, 0);
   }
 
+  // Weights g and h [rows]: sum g d log q(x') - sum h d(log p(x) + log det), x drawn again from where it lies in the
+  // base.
+  void add_control(Shard& shard, const Tensor& g, const Tensor& x, const Tensor& h) {
+    shard.control->clear_gradient();
+    proposal_.score(shard.draws.x, *shard.control);
+    proposal_.score_derivative(g.contiguous(), *shard.control);
+    proposal_.redraw(*shard.pass, *shard.control);
+    proposal_.draw_derivative(-h.unsqueeze(1) * target_.with_gradient(x.contiguous()).gradient, h.contiguous(),
+                              *shard.control);
+  }
+
   // Sums the shards' gradients in their order, clips, and moves; false if anything is not finite.
-  bool update(double loss, double rate) {
+  bool update(double loss, double rate, bool controlled) {
     std::fill(gradient_.begin(), gradient_.end(), 0.0);
     for (const auto& shard : shards_) shard.pass->add_gradient_to(gradient_);
+    if (controlled) control_.add(shards_, gradient_);
     double square = 0;
     for (const double g : gradient_) square += g * g;
     const double norm = std::sqrt(square);
@@ -219,6 +242,7 @@ class Step {
   static constexpr double kAverage = 0.01;
   std::vector<double> values_, gradient_, average_, best_;
   Adam adam_;
+  Control control_;
 };
 
 }  // namespace
@@ -382,6 +406,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
     row.max_iterations = options.max_iterations;
     row.loss = loss / count;
     const auto judged = judge();
+    step.review_control();
     const ObjectiveValue& averaged = judged.value;
     row.acceptance = averaged.acceptance;
     row.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);

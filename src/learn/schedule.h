@@ -18,7 +18,8 @@ class Schedule {
   Schedule(const LearnOptions& options, double start_acceptance, double start_kl)
       : options_(options),
         goal_(parse_objective(options.objective)),
-        objective_(goal_ == Objective::kAr && options.lead_in && !(start_acceptance >= kOverlap && start_kl < kClose)
+        objective_(goal_ == Objective::kAr && options.lead_in &&
+                           (options.lead_share > 0 || !(start_acceptance >= kOverlap && start_kl < kClose))
                        ? Objective::kArlb
                        : goal_),
         rate_(options.learning_rate),

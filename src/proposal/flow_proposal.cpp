@@ -97,7 +97,7 @@ class FlowProposalOf final : public FlowProposal {
 
   Draws from_noise(const Tensor& noise) const override {
     static thread_local Workspace<T> work;
-    return draw_with(noise, work, false);
+    return draw_with(base_point(noise), work, false);
   }
   Tensor log_prob(const Tensor& x) const override {
     static thread_local Workspace<T> work;
@@ -119,7 +119,10 @@ class FlowProposalOf final : public FlowProposal {
     return std::make_unique<PassOf<T>>(flow_.parameters.values.size());
   }
   Draws draw(const Tensor& noise, Pass& pass) const override {
-    return draw_with(noise, static_cast<PassOf<T>&>(pass).work_draw, true);
+    return draw_with(base_point(noise), static_cast<PassOf<T>&>(pass).work_draw, true);
+  }
+  void redraw(const Pass& scored, Pass& pass) const override {
+    draw_with(static_cast<const PassOf<T>&>(scored).z, static_cast<PassOf<T>&>(pass).work_draw, true);
   }
   Tensor score(const Tensor& x, Pass& pass) const override {
     auto& mine = static_cast<PassOf<T>&>(pass);
@@ -198,8 +201,9 @@ class FlowProposalOf final : public FlowProposal {
     return base_.log_prob(z);
   }
 
-  Draws draw_with(const Tensor& noise, Workspace<T>& work, bool record) const {
-    const Tensor z = (standard_ ? noise : base_.from_noise(noise)).contiguous();
+  Tensor base_point(const Tensor& noise) const { return (standard_ ? noise : base_.from_noise(noise)).contiguous(); }
+
+  Draws draw_with(const Tensor& z, Workspace<T>& work, bool record) const {
     const int64_t n = z.size(0);
     Tensor log_det = at::full({n}, log_scale_, at::kDouble);
     std::vector<T> h(static_cast<size_t>(dim_ * n));
@@ -306,8 +310,8 @@ void FlowSpec::validate() const {
     throw ConfigError(fmt::format("radial_bins is {}, must be 0, from 2 to 1024, or -1", radial_bins));
   }
   if (!(bound > 0) || !std::isfinite(bound)) throw ConfigError(fmt::format("bound is {}, must be positive", bound));
-  if (!(max_log_scale > 0) || !std::isfinite(max_log_scale)) {
-    throw ConfigError(fmt::format("max_log_scale is {}, must be positive", max_log_scale));
+  if (!(max_log_scale >= 0) || !std::isfinite(max_log_scale)) {
+    throw ConfigError(fmt::format("max_log_scale is {}, must be positive (0: by family)", max_log_scale));
   }
   if (!(defensive >= 0 && defensive < 1))
     throw ConfigError(fmt::format("defensive is {}, must be in [0, 1)", defensive));
@@ -333,6 +337,7 @@ FlowSpec FlowSpec::resolved(int64_t dim) const {
     spec.hidden = paper ? std::vector<int64_t>{512} : splines ? std::vector<int64_t>{64, 64} : std::vector<int64_t>{24};
   if (spec.activation.empty()) spec.activation = paper ? "relu" : "silu";
   if (spec.radial_bins < 0) spec.radial_bins = splines ? 128 : 0;
+  if (spec.max_log_scale == 0) spec.max_log_scale = paper ? 4 : 2;
   if (paper) spec.rotations = false;
   return spec;
 }

@@ -26,7 +26,7 @@ struct LearnOptions {
   int64_t patience = 0;          // windows without progress before the rate is lowered; 0: by family
   int64_t reductions = -1;       // of the rate, each by half an order, before learning ends; -1: by family
   bool lead_in = true;           // objective ar: begin with arlb, whose gradient does not vanish without overlap
-  double lead_share = 0;         // of the steps: so long arlb goes on, where it leads, after there is overlap
+  double lead_share = 0;         // of the steps: so long arlb leads in any case, overlap or not
   double clip = 10;              // largest norm of a gradient
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores; results do not depend on it

@@ -21,7 +21,7 @@ struct FlowSpec {
   int64_t bins = 32;                // of the coupling splines
   double bound = 5.0;               // the splines are the identity beyond this many whitened units
   int64_t radial_bins = -1;         // 0: no radial layer; -1: by family
-  double max_log_scale = 2.0;       // of affine couplings
+  double max_log_scale = 0;         // of affine couplings, each; 0: by family
   bool rotations = true;            // fixed rotations between couplings, in three dimensions and more
   std::string precision = "float";  // float | double; log weights are double in either case. Learning ends with a check
                                     // that float was enough, and turns to double where it was not
@@ -65,6 +65,8 @@ class FlowProposal : public Proposal {
   // from_noise() and log_prob(), recorded. Each is followed by its derivative before the next on the same pass.
   virtual Draws draw(const Tensor& noise, Pass& pass) const = 0;
   virtual Tensor score(const Tensor& x, Pass& pass) const = 0;
+  // A draw, recorded on `pass`, of the points that `scored` has scored last, from where they lie in the base.
+  virtual void redraw(const Pass& scored, Pass& pass) const = 0;
   // For dL/dx [n, dim] and dL/dlog_q [n] of the draws: adds dL/dparameters to the pass.
   virtual void draw_derivative(const Tensor& grad_x, const Tensor& grad_log_q, Pass& pass) const = 0;
   virtual void score_derivative(const Tensor& grad_log_q, Pass& pass) const = 0;

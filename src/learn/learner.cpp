@@ -31,7 +31,8 @@ struct Shard {
   Gradient target;   // log density and gradient at the draws
   Tensor candidate;  // log weights of the draws
   Tensor state;      // log weights of the buffer's points
-  std::unique_ptr<Pass> pass, control;
+  std::unique_ptr<Pass> pass;
+  std::unique_ptr<Pass> control;  // once it is used
 };
 
 // Autocorrelation at lag one of the worst coordinate, as far as it comes from rejections: the mean over the states of
@@ -66,12 +67,8 @@ class Step {
         gradient_(values_.size()),
         average_(values_),
         best_(values_),
-        adam_(rates_of(proposal)),
-        control_(values_.size()) {
-    for (auto& shard : shards_) {
-      shard.pass = proposal.make_pass();
-      shard.control = proposal.make_pass();
-    }
+        adam_(rates_of(proposal)) {
+    for (auto& shard : shards_) shard.pass = proposal.make_pass();
   }
 
   struct Outcome {
@@ -102,7 +99,7 @@ class Step {
     out.candidate = gather([](const Shard& shard) { return shard.candidate; });
     out.state = gather([](const Shard& shard) { return shard.state; });
     out.value = evaluate(objective, out.candidate, out.state);
-    const bool controlled = objective == Objective::kArlb && control_.next();
+    const bool controlled = objective == Objective::kArlb && count > 1 && out.value.non_finite == 0 && control_.next();
     parallel_tasks(count, threads_, [&](int64_t s) {
       // w' = log p(x') - log q(x'), w = log p(x) - log q(x). Candidates left out have weight 0, whatever their
       // gradient.
@@ -205,6 +202,7 @@ class Step {
   // Weights g and h [rows]: sum g d log q(x') - sum h d(log p(x) + log det), x drawn again from where it lies in the
   // base.
   void add_control(Shard& shard, const Tensor& g, const Tensor& x, const Tensor& h) {
+    if (!shard.control) shard.control = proposal_.make_pass();
     shard.control->clear_gradient();
     proposal_.score(shard.draws.x, *shard.control);
     proposal_.score_derivative(g.contiguous(), *shard.control);
@@ -345,7 +343,7 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   };
   if (!stored.empty()) {
     const auto counts = get_integers(stored, "learn.counts");
-    if (counts.size() != 5 + streams.size())
+    if (counts.size() != 5 + streams.size() || !stored.contains("control.numbers"))
       throw DataError("the stored state of learning is of another version of the program");
     step.load(stored);
     schedule.load(stored);

@@ -66,7 +66,8 @@ TEST_P(FamilyTest, SinglePrecisionIsCloseToDouble) {
   const Tensor noise = random.normal({200, rough->noise_dim()});
   const Draws a = rough->from_noise(noise), b = fine->from_noise(noise);
   EXPECT_LT(test::gap(a.log_q, b.log_q), 5e-3);
-  EXPECT_LT(test::gap(a.x, b.x), 5e-3);
+  // Relative beyond one: so disturbed, the paper's couplings carry points to 25,000, where floats are 0.002 apart.
+  EXPECT_LT(((a.x - b.x).abs() / (1 + b.x.abs())).max().item<double>(), 2e-4);
   const auto mild = disturbed(spec("float"), dim(), mixture(), 0.03);
   const Draws draws = mild->from_noise(noise);
   EXPECT_LT(test::gap(draws.log_q, mild->log_prob(draws.x)), 2e-3);

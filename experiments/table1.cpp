@@ -302,10 +302,17 @@ std::string bulk_text(const Entry& entry) {
   return fmt::format("{:.0f}", e.mean) + (entry.bulk.size() > 1 ? fmt::format(" ± {:.0f}", e.error) : "");
 }
 
+// Two digits count: 78,000.
+std::string rounded(double value) {
+  if (!(value >= 10)) return fmt::format("{:.2g}", value);
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
+  return fmt::format("{}", fmt::group_digits(std::llround(std::round(value / unit) * unit)));
+}
+
 std::string speed_text(const Entry& entry) {
   if (entry.ess.empty() && !entry.published_speed) return "";
-  std::string text = entry.ess.empty() ? "–" : fmt::format("{:.2g}", entry.speed());
-  if (entry.published_speed) text += fmt::format(" ({:.2g})", *entry.published_speed);
+  std::string text = entry.ess.empty() ? "–" : rounded(entry.speed());
+  if (entry.published_speed) text += fmt::format(" ({})", rounded(*entry.published_speed));
   return text;
 }
 
@@ -368,7 +375,8 @@ std::string flows_text(bool quick) {
 
 std::string settings_text(bool quick) {
   return "Settings, the same for every seed. " + rivals_text(quick) + flows_text(quick) +
-         "Chains of HMC, A-NICE-MC and L2HMC begin at exact draws (posteriors: at a tempered population), so that even "
+         "Chains of HMC, A-NICE-MC and L2HMC begin at exact draws (posteriors: near a Laplace approximation), so that "
+         "even "
          "one that never leaves its mode has the right weights over all chains; chains of AR, ARLB and VI begin at "
          "their own proposals. All have 200 steps of warm-up.\n";
 }
@@ -434,7 +442,7 @@ void run_table1(Context& context) {
           markdown("ESS of", rows, table, [&](const Entry& e) { return ess_text(e, o.seeds); }), kChains,
           markdown("bulk ESS of", rows, table, bulk_text), kChains, markdown("ESS/s", rows, table, speed_text), kChains,
           markdown("ESS/s, learning included", rows, table,
-                   [](const Entry& e) { return e.ess.empty() ? "" : fmt::format("{:.2g}", e.speed_with_learning()); }),
+                   [](const Entry& e) { return e.ess.empty() ? "" : rounded(e.speed_with_learning()); }),
           settings_text(o.quick)));
   context.figure("table1", figure_of(rows, table));
 }

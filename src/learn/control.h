@@ -12,7 +12,7 @@
 // - The second expectation is zero only if the states are the target's, and only through states in every gap: between
 //   modes that no state joins, the controlled gradient no longer sees the modes' weights. So their mean over the last
 //   steps must be zero within its noise.
-// - Both need a density without edges; steps with candidates outside of it are not controlled (learner.cpp).
+// - Both need a density without edges; steps with candidates outside of it are not controlled (step.h).
 // - They double the cost of a step. Where they do not pay they are computed now and then only, to see whether that has
 //   changed.
 #pragma once
@@ -67,7 +67,6 @@ class Control {
 
   // At the end of a window: half of the variance must be gone, and the mean be as small as noise makes it.
   void review() { on_ = explained() > 0.5 && drift() < kDrift; }
-  bool on() const { return on_; }
   // Share of the gradient's variance that the controls take away.
   double explained() const { return gu_ < 0 && uu_ > 0 ? gu_ * gu_ / (gg_ * uu_) : 0.0; }
   // Square of the controls' mean over the last steps, in units of its expectation if there were noise alone.

@@ -59,8 +59,9 @@ void print_table(const json& s) {
              s["chains"].get<int64_t>(), s["draws"].get<int64_t>(), value("acceptance", "{:.4f}"),
              cell(s["acceptance_interval"][0], "{:.4f}"), cell(s["acceptance_interval"][1], "{:.4f}"),
              value("acceptance_lower_bound", "{:.3f}"));
-  fmt::print("log evidence {} ± {}, Pareto k {}, longest stay {} steps", value("log_evidence", "{:.4f}"),
-             value("log_evidence_error", "{:.2g}"), value("pareto_k", "{:.2f}"), s["longest_run"].get<int64_t>());
+  fmt::print("log evidence {} ± {}, Pareto k {}, longest stay {} step{}", value("log_evidence", "{:.4f}"),
+             value("log_evidence_error", "{:.2g}"), value("pareto_k", "{:.2f}"), s["longest_run"].get<int64_t>(),
+             s["longest_run"] == 1 ? "" : "s");
   if (!s["mixing_steps"].is_null())
     fmt::print(", within 0.01 of stationarity after {} step{} (coupled chains)", s["mixing_steps"].get<int64_t>(),
                s["mixing_steps"] == 1 ? "" : "s");

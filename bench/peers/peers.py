@@ -1,15 +1,14 @@
 """hastings beside NUTS (NumPyro, BlackJAX) and flowMC, on the same targets, in one run; one table.
 
 Each cell runs in a process of its own (cold start: imports are not counted, compilation is), is kept in a file and never
-computed twice. ESS is ArviZ's bulk ESS, least over the coordinates, for all. Two chains' worth of cores: every program may
-use both.
+computed twice. ESS is ArviZ's bulk ESS, least over the coordinates, for all. Every program may use all cores it is given.
 """
 import argparse, json, os, subprocess, sys, tempfile, time
 
 DRAWS = {"nuts": 2000, "blackjax": 2000}
 POSTERIORS = {"german": "german.data-numeric", "heart": "heart.dat", "australian": "australian.dat"}
 TARGETS = ["ring", "mog2", "mog6", "ring5", *POSTERIORS]
-METHODS = ["hastings", "nuts", "blackjax", "flowmc"]
+METHODS = {"hastings": "hastings", "nuts": "NUTS (NumPyro)", "blackjax": "NUTS (BlackJAX)", "flowmc": "flowMC"}
 
 
 def log_density(name, data):
@@ -210,7 +209,7 @@ def main():
                 os.rename(path + ".tmp", path)
             c = json.load(open(path))
             error = "" if c["mode_error"] is None else f"{c['mode_error']:.3f}"
-            lines.append(f"| {target} | {method} | {c['warm_seconds']:.1f} | {c['ess_per_second']:.0f} | {c['cold_start']:.1f} | {c['rhat']:.3f} | {error} | {c['mean_error']:.3f} | {c['sd_error']:.3f} |")
+            lines.append(f"| {target} | {METHODS[method]} | {c['warm_seconds']:.1f} | {c['ess_per_second']:.0f} | {c['cold_start']:.1f} | {c['rhat']:.3f} | {error} | {c['mean_error']:.3f} | {c['sd_error']:.3f} |")
     table = "\n".join(lines) + "\n"
     open(os.path.join(args.output, "peers.md"), "w").write(table)
     print(table)

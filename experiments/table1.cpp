@@ -36,7 +36,7 @@ L2hmcOptions l2hmc_settings(int64_t dim, bool modes, uint64_t seed, bool quick) 
   return options;
 }
 
-AniceOptions anice_settings(const Row& row, int64_t dim, uint64_t seed, bool quick) {
+AniceOptions anice_settings(const Row& row, uint64_t seed, bool quick) {
   AniceOptions options;
   options.seed = seed;
   if (row.posterior()) {
@@ -45,7 +45,7 @@ AniceOptions anice_settings(const Row& row, int64_t dim, uint64_t seed, bool qui
     options.from_noise = 16;
     options.standardise = true;
     // Its mean is over 50 dimensions of v; what is accepted depends on their sum.
-    options.velocity_weight = dim < 20 ? 20 : 100;
+    options.velocity_weight = 20;
     options.iterations = 2000;
   }
   if (quick) options.iterations = 300;
@@ -144,7 +144,7 @@ json run_kernel(const Row& row, const Target& target, const std::string& method,
     kernel =
         learn_l2hmc(target, l2hmc_settings(target.dim(), target.regions().has_value(), seed, quick), share.observer);
   } else {
-    kernel = learn_anice(target, anice_settings(row, target.dim(), seed, quick), share.observer);
+    kernel = learn_anice(target, anice_settings(row, seed, quick), share.observer);
   }
   const double learn = since(begin);
   const at::NoGradGuard no_grad;

@@ -27,7 +27,7 @@ inline std::string speed_key(const Row& row) { return row.name + "-speed"; }
 // Settings of a row, the same for every seed.
 FitOptions flow_settings(const Row& row, const std::string& objective, bool modes, uint64_t seed, bool quick);
 L2hmcOptions l2hmc_settings(int64_t dim, bool modes, uint64_t seed, bool quick);
-AniceOptions anice_settings(const Row& row, int64_t dim, uint64_t seed, bool quick);
+AniceOptions anice_settings(const Row& row, uint64_t seed, bool quick);
 
 // CSV, Markdown and figure of all finished cells, also those of earlier runs.
 void write_page(Context& context, const std::vector<Row>& rows);

@@ -126,8 +126,7 @@ const Row kPlain{"", "", 0}, kPosterior{"", "logistic:", 0};
 std::string rivals_text(bool quick) {
   const HmcOptions hmc;
   const L2hmcOptions l2hmc = l2hmc_settings(2, true, 0, quick), l2hmc_high = l2hmc_settings(50, false, 0, quick);
-  const AniceOptions anice = anice_settings(kPlain, 2, 0, quick), high = anice_settings(kPosterior, 14, 0, quick),
-                     higher = anice_settings(kPosterior, 25, 0, quick);
+  const AniceOptions anice = anice_settings(kPlain, 0, quick), high = anice_settings(kPosterior, 0, quick);
   return fmt::format(
              "HMC: {} leapfrog steps, identity mass, step size by dual averaging to an acceptance of {}, varied by {} "
              "%. ",
@@ -139,9 +138,9 @@ std::string rivals_text(bool quick) {
              l2hmc.temperature) +
          fmt::format(
              "A-NICE-MC: {} dimensions of v, {} steps of {} pairs, {} critic steps each, Adam {} (posteriors: {} "
-             "dimensions of v with {} times the weight, german {} times, {} steps, standardised coordinates). ",
+             "dimensions of v with {} times the weight, {} steps, standardised coordinates). ",
              anice.velocity, anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, high.velocity,
-             high.velocity_weight, higher.velocity_weight, high.iterations);
+             high.velocity_weight, high.iterations);
 }
 
 std::string flows_text(bool quick) {

@@ -100,22 +100,68 @@ TEST(TuneHmc, FindsTheScale) {
   EXPECT_GT(narrow, 0.03);
 }
 
+// The mean squared distance of one step of a kernel from these states.
+double jump(const Target& target, const LocalKernel& kernel, const Tensor& x) {
+  Stream noise(1, 0, Purpose::kLocal), uniforms(1, 1, Purpose::kLocal);
+  const Density density = density_of(target);
+  LocalState state = kernel.init(x, density);
+  kernel.step(state, density, noise, uniforms);
+  return (state.x - x).square().sum(-1).mean().item<double>();
+}
+
 TEST(L2hmc, LearnsToMoveFurther) {
   const auto target = find_target("scg");
-  auto jump = [&](int64_t iterations) {
+  Stream random(1, 0, Purpose::kExact);
+  const Tensor x = target->exact_draws(2000, random);
+  auto learned = [&](int64_t iterations) {
     L2hmcOptions options;
     options.iterations = iterations;
     options.chains = 64;
     options.leapfrog_steps = 5;
-    const auto kernel = learn_l2hmc(*target, options, silent);
-    Stream random(1, 0, Purpose::kExact), noise(1, 0, Purpose::kLocal), uniforms(1, 1, Purpose::kLocal);
-    const Density density = density_of(*target);
-    LocalState state = kernel->init(target->exact_draws(2000, random), density);
-    const Tensor before = state.x;
-    kernel->step(state, density, noise, uniforms);
-    return (state.x - before).square().sum(-1).mean().item<double>();
+    return jump(*target, *learn_l2hmc(*target, options, silent), x);
   };
-  EXPECT_GT(jump(150), 1.5 * jump(0));
+  EXPECT_GT(learned(150), 1.5 * learned(0));
+}
+
+// On the rough well gradients through a trajectory are noise, and at a high rate learning only spoils what it has.
+TEST(L2hmc, KeepsTheStageThatMovedFurthest) {
+  const auto target = find_target("rough_well");
+  Stream random(1, 0, Purpose::kExact);
+  const Tensor x = random.normal({2000, 2});  // next to the target's draws
+  auto learned = [&](int64_t iterations) {
+    L2hmcOptions options;
+    options.iterations = iterations;
+    options.learning_rate = 0.01;
+    options.chains = 32;
+    options.leapfrog_steps = 5;
+    return jump(*target, *learn_l2hmc(*target, options, silent), x);
+  };
+  const double after_a_stage = learned(250);
+  EXPECT_GT(after_a_stage, 0.3);
+  EXPECT_GT(learned(1000), 0.9 * after_a_stage);
+}
+
+// A narrow target far from the origin, in dimensions enough that a chain begun at noise of size one would not come to
+// it.
+TEST(Anice, LearnsWhereNoiseIsFarFromTheTarget) {
+  constexpr int64_t kDim = 8;
+  constexpr double kSd = 0.05;
+  const auto target =
+      make_target("narrow", kDim, [](const Tensor& x) { return ((x - 1) / kSd).square().sum(-1) * -0.5; });
+  AniceOptions options;
+  options.velocity = 16;
+  options.hidden = {{64}, {64}, {64}};
+  options.critic = {64, 64, 64};
+  options.iterations = 600;
+  options.bootstrap_every = 100;
+  options.bootstrap_steps = 500;
+  options.bootstrap_burn_in = 100;
+  options.velocity_weight = 20;
+  options.standardise = true;
+  const auto kernel = learn_anice(*target, options, silent);
+  Stream random(2, 0, Purpose::kExact);
+  const Tensor x = 1 + kSd * random.normal({2000, kDim});
+  EXPECT_GT(jump(*target, *kernel, x) / (kDim * kSd * kSd), 0.2);
 }
 
 // The gradient of the penalty is a derivative of a derivative: against central differences of the loss, in every

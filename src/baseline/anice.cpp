@@ -93,9 +93,10 @@ class Learner {
         observer_(observer),
         density_(density_of(target)),
         d_(target.dim()),
-        nice_(std::make_shared<Nice>(d_, options)),
+        nice_(d_, options),
+        averaged_(std::make_shared<Nice>(d_, options)),
         critic_(options.seed + 1, 2 * d_, options.critic),
-        generator_adam_(nice_->parameters(), 0.5, 0.9),
+        generator_adam_(nice_.parameters(), 0.5, 0.9),
         critic_adam_(critic_.parameters(), 0.5, 0.9),
         start_(options.seed, 0, Purpose::kStart),
         noise_(options.seed, 0, Purpose::kLocal),
@@ -112,13 +113,14 @@ class Learner {
       units_ = {m.mean, m.factor, at::linalg_inv(m.factor)};
       pool_ = units_.from(rows).to(at::kFloat);
     }
-    const Anice kernel(nice_, options_.velocity, units_);
+    const Anice kernel(averaged_, options_.velocity, units_);
     const auto begin = std::chrono::steady_clock::now();
     double loss = 0;
     for (int64_t t = 1; t <= options_.iterations; ++t) {
       if (observer_.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
       for (int64_t k = 0; k < options_.critic_steps; ++k) loss = move_critic();
       move_network();
+      average(10.0 / static_cast<double>(10 + t));
       if (t % options_.bootstrap_every == 0 || t == options_.iterations) keep_better(bootstrap(kernel));
       if (t % 50 == 0)
         baseline::tell_progress("a-nice-mc", t, options_.iterations, loss, std::nan(""), seconds_since(begin),
@@ -126,15 +128,25 @@ class Learner {
     }
     baseline::tell_skipped("A-NICE-MC", skipped_, options_.iterations * (options_.critic_steps + 1), observer_);
     const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < best_.size(); ++i) nice_->parameters()[i].copy_(best_[i]);
-    return std::make_unique<Anice>(nice_, options_.velocity, units_);
+    for (size_t i = 0; i < best_.size(); ++i) averaged_->parameters()[i].copy_(best_[i]);
+    return std::make_unique<Anice>(averaged_, options_.velocity, units_);
   }
 
  private:
-  // Chains with the accept step, [chains, draws, dim]; half of the older draws stay in the pool.
+  // What chains sample with: the average of the network over about the last tenth of its steps.
+  void average(double share) {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < nice_.parameters().size(); ++i)
+      averaged_->parameters()[i].lerp_(nice_.parameters()[i], share);
+  }
+
+  // Chains with the accept step, [chains, draws, dim]; half of the older draws stay in the pool. They begin at noise,
+  // as the walks do, in the network's coordinates: where those are not the target's, noise in the target's is so far
+  // out that chains do not come back, and what they draw on the way would be taken for real.
   Tensor bootstrap(const LocalKernel& kernel) {
     const at::NoGradGuard no_grad;
-    LocalState state = kernel.init(start_.normal({options_.bootstrap_chains, d_}) * target_.scale(), density_);
+    const Tensor noise = start_.normal({options_.bootstrap_chains, d_});
+    LocalState state = kernel.init(units_.factor.defined() ? units_.to(noise) : noise * target_.scale(), density_);
     Tensor draws = at::empty({options_.bootstrap_chains, options_.bootstrap_steps, d_}, at::kDouble);
     for (int64_t t = -options_.bootstrap_burn_in; t < options_.bootstrap_steps; ++t) {
       kernel.step(state, density_, noise_, uniforms_);
@@ -155,7 +167,7 @@ class Learner {
     if (!(ess > best_ess_)) return;
     best_ess_ = ess;
     best_.clear();
-    for (const auto& p : nice_->parameters()) best_.push_back(p.clone());
+    for (const auto& p : averaged_->parameters()) best_.push_back(p.clone());
   }
 
   Tensor real(int64_t n) { return pool_.index_select(0, rows_.integers(n, pool_.size(0))); }
@@ -165,7 +177,7 @@ class Learner {
     Tensor v;
     for (int64_t t = rows_.integers(1, most).item<int64_t>(); t >= 0; --t) {
       v = noise_.normal({x.size(0), options_.velocity}).to(at::kFloat);
-      nice_->forward(x, v);
+      nice_.forward(x, v);
     }
     velocities_.push_back(v);
     return x;
@@ -203,7 +215,8 @@ class Learner {
   Observer& observer_;
   Density density_;
   int64_t d_;
-  std::shared_ptr<Nice> nice_;
+  Nice nice_;
+  std::shared_ptr<Nice> averaged_;
   Units units_;
   Critic critic_;
   TensorAdam generator_adam_, critic_adam_;

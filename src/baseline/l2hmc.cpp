@@ -23,15 +23,17 @@ struct Outputs {
 };
 
 // Two inputs and the time, one more hidden layer, three heads side by side; S and Q are bounded by a learned scale.
+// Units begin with variances of order one, as in the authors' code: from smaller weights learning takes off late, or
+// not at all.
 class Net {
  public:
   Net(Leaves& leaves, int64_t dim, int64_t hidden, double heads)
       : dim_(dim),
-        a_(leaves.add({dim, hidden}, 1.0 / 3)),
-        b_(leaves.add({dim, hidden}, 1.0 / 3)),
-        time_(leaves.add({2, hidden}, 1.0 / 3)),
+        a_(leaves.add({dim, hidden}, kEmbedding)),
+        b_(leaves.add({dim, hidden}, kEmbedding)),
+        time_(leaves.add({2, hidden}, kEmbedding)),
         bias_(leaves.add({hidden}, 0)),
-        w_(leaves.add({hidden, hidden}, 1)),
+        w_(leaves.add({hidden, hidden}, std::numbers::sqrt2)),
         w_bias_(leaves.add({hidden}, 0)),
         heads_(leaves.add({hidden, 3 * dim}, heads)),
         heads_bias_(leaves.add({3 * dim}, 0)),
@@ -44,6 +46,7 @@ class Net {
   }
 
  private:
+  static constexpr double kEmbedding = std::numbers::sqrt2 / std::numbers::sqrt3;  // three are summed
   int64_t dim_;
   Tensor a_, b_, time_, bias_, w_, w_bias_, heads_, heads_bias_, log_scale_;
 };
@@ -143,6 +146,38 @@ class L2hmc final : public LocalKernel {
   std::shared_ptr<const Operator> op_;
 };
 
+// Learning goes up and down, on rough targets mostly down: what is kept is the network whose trajectories, over a stage
+// of learning, went furthest, which is what its loss asks for.
+class BestStage {
+ public:
+  explicit BestStage(const std::vector<Tensor>& parameters) : parameters_(parameters) {}
+  // The mean of |x' - x|^2 times the acceptance probability, at every step.
+  void add(double moved) {
+    sum_ += moved;
+    if (++steps_ == kSteps) finish();
+  }
+  void restore() const {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < best_.size(); ++i) parameters_[i].copy_(best_[i]);
+  }
+
+ private:
+  static constexpr int kSteps = 250;
+  void finish() {
+    if (sum_ > best_sum_) {
+      best_sum_ = sum_;
+      best_.clear();
+      for (const auto& p : parameters_) best_.push_back(p.detach().clone());
+    }
+    sum_ = 0;
+    steps_ = 0;
+  }
+
+  std::vector<Tensor> parameters_, best_;
+  double sum_ = 0, best_sum_ = 0;
+  int steps_ = 0;
+};
+
 // Gradient of log p that can be differentiated again.
 Tensor graph_force(const Target& target, double beta, const Tensor& at_x) {
   const Tensor x = at_x.requires_grad() ? at_x : at_x.detach().requires_grad_(true);
@@ -172,6 +207,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   int64_t skipped = 0;
   const Force force = [&](const Tensor& x) { return graph_force(target, beta, x); };
   Tensor x = tuned.states;
+  BestStage best(op->parameters());
   const auto begin = std::chrono::steady_clock::now();
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning L2HMC");
@@ -194,11 +230,13 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     const at::NoGradGuard no_grad;
     const Tensor take = at::lt(uniforms.uniform({n}), accept.narrow(0, 0, n)).unsqueeze(1);
     x = at::where(take, to.x.narrow(0, 0, n), x).detach();
+    if (beta == 1) best.add(moved.narrow(0, 0, n).mean().item<double>());
     if ((t + 1) % 50 == 0)
       baseline::tell_progress("l2hmc", t + 1, options.iterations, loss.item<double>(),
                               accept.narrow(0, 0, n).mean().item<double>(), seconds_since(begin), observer);
   }
   baseline::tell_skipped("L2HMC", skipped, options.iterations, observer);
+  best.restore();
   return std::make_unique<L2hmc>(op);
 }
 

@@ -35,7 +35,7 @@ struct L2hmcOptions {
   double scale = 0.1;           // lambda^2 of the loss
   double burn_in = 0;           // weight of the loss from draws of a standard normal (lambda_b)
   double temperature = 1;       // of the target as learning begins; it falls to one over the first half
-  double heads = 1e-3;          // size of the networks' last layers at the start: next to plain HMC
+  double heads = 0.045;         // size of the networks' last layers at the start: next to plain HMC
   uint64_t seed = 1;
 };
 std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& options, Observer& observer);

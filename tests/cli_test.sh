@@ -61,6 +61,8 @@ echo garbage >run/proposal.pt; fails 3 "damaged" sample run
 fails 2 "unknown experiment 'nosuch'" reproduce nosuch
 fails 2 "--only nosuch: there are ring, mog2" reproduce table1 --only nosuch -o rep
 fails 2 "has no parts" reproduce toy --only ring -o rep
+fails 2 "seeds: is 0, must be at least 1" reproduce table1 --seeds 0 -o rep
+fails 2 "threads: is -1, must be at least 0" reproduce table1 --threads -1 -o rep
 "$hastings" fit mog2 --max-iterations 1 -q --output bare >/dev/null
 fails 2 "has no draws yet" report bare
 if command -v gnuplot >/dev/null; then
@@ -189,6 +191,14 @@ if mount -t tmpfs -o size=2m tmpfs full 2>/dev/null; then
   check "a full disk leaves no half run" [ -z "$(find run -name 'chain-*' -o -name '*.npz' -o -name '.sampling*')" ]
   cd ..
   umount full
+  if command -v gnuplot >/dev/null; then
+    # Room for the tables and for one of the two pictures.
+    mount -t tmpfs -o size=64k tmpfs full
+    fails 3 "cannot be written whole: is the disk full?" reproduce semimetric --quick -o full/rep
+    check "a full disk leaves no half picture" [ ! -e full/rep/semimetric-quick/semimetric.svg ]
+    check "nor one under another name" [ -z "$(find full -name '*.drawing*')" ]
+    umount full
+  fi
 else
   echo "skipped: no permission to mount a small file system"
 fi

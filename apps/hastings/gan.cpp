@@ -1,5 +1,6 @@
 #include "gan.h"
 
+#include "checks.h"
 #include "gan_commands.h"
 
 namespace hastings::app {
@@ -74,11 +75,11 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
       ->capture_default_str();
   train->add_option("--checkpoint-seconds", r.checkpoint_seconds, "How often to store the state; a kill loses no more")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   train->add_option("--seed", r.train.seed, "Seed of weights, latents and batches")->capture_default_str();
   train->add_option("--threads", r.threads, "Threads (0: all cores); training repeats bit for bit with the same number")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   train->add_flag("--resume", o.resume, "Go on with a training that was stopped, or on to more --epochs");
   train->add_flag("--overwrite", o.overwrite, "Train anew where there is a run already");
   add_data_options(*train, o.data);
@@ -87,7 +88,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   auto threads = [&](CLI::App* command) {
     command->add_option("--threads", o.threads, "Threads (0: all cores); the results do not depend on it")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber);
+        ->check(at_least(0));
   };
   auto* calibrate = gan->add_subcommand(
       "calibrate", "Turn the discriminator's scores into a density ratio, and choose how to sample with it");

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "checks.h"
 #include "commands.h"
 #include "gan.h"
 #include "hastings/core/error.h"
@@ -15,6 +16,7 @@
 
 namespace {
 
+using hastings::app::at_least;
 using hastings::app::RunOptions;
 
 void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow, bool sampling) {
@@ -80,10 +82,10 @@ void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow, bool s
 void add_run_options(CLI::App& command, RunOptions& o, uint64_t& seed, int& threads) {
   command.add_option("-o,--output", o.output, "Run folder (default: runs/TARGET)");
   command.add_flag("--overwrite", o.overwrite, "Learn anew where there is a run already");
-  command.add_option("--seed", seed, "Seed of everything random")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command.add_option("--seed", seed, "Seed of everything random")->capture_default_str()->check(at_least(0));
   command.add_option("--threads", threads, "Threads (0: all cores); the draws do not depend on it")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command.add_flag("--json", o.common.json, "Print JSON");
   command.add_flag("-q,--quiet", o.common.quiet, "No progress");
 }
@@ -98,7 +100,7 @@ void add_checkpoint_option(CLI::App& command, RunOptions& o) {
   command
       .add_option("--checkpoint-seconds", o.checkpoint_seconds, "How often to store the state; a kill loses no more")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
 }
 
 void add_sample_options(CLI::App& command, RunOptions& o) {
@@ -106,7 +108,7 @@ void add_sample_options(CLI::App& command, RunOptions& o) {
   auto& s = request.options;
   auto* more =
       command.add_option("--more", o.more, "Add so many draws to each chain of a finished run, with its options")
-          ->check(CLI::PositiveNumber)
+          ->check(at_least(1))
           ->group("Sampling");
   auto* resume =
       command.add_flag("--resume", o.resume, "Go on with the sampling of a run that was killed, with its options")
@@ -119,12 +121,12 @@ void add_sample_options(CLI::App& command, RunOptions& o) {
       .add_option("--target-ess", request.target_ess,
                   "Draw until every output has this bulk ESS, after no more learning than that needs (0: --draws)")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->group("Sampling")
       ->excludes(resume);
   command.add_option("--max-seconds", request.max_seconds, "Most seconds of sampling (0: no limit)")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->group("Sampling")
       ->excludes(resume);
   option(command.add_option("--warmup", s.warmup, "First steps of each chain, discarded"));
@@ -164,7 +166,7 @@ int run(int argc, char** argv) {
   auto* check = app.add_subcommand("check", "Is a density fit to be sampled? Its gradient, batches, support and speed");
   check->add_option("target", options.target, "A target (see `hastings targets`)")->required();
   add_target_options(*check, options);
-  check->add_option("--seed", seed, "Seed of the points")->capture_default_str()->check(CLI::NonNegativeNumber);
+  check->add_option("--seed", seed, "Seed of the points")->capture_default_str()->check(at_least(0));
   check->add_flag("--json", options.common.json, "Print JSON");
   check->add_flag("-q,--quiet", options.common.quiet, "No progress");
 
@@ -203,10 +205,10 @@ int run(int argc, char** argv) {
   reproduce
       ->add_option("--seeds", reproduction.seeds,
                    "How many seeds, where several are asked for: table1, exact-filter (default: 5, with --quick 1)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   reproduce->add_option("--seed", reproduction.first_seed, "The first of them")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   reproduce->add_flag("--quick", reproduction.quick, "Small settings: shows that it works, not what it can");
   reproduce
       ->add_option("--only", reproduction.only,
@@ -217,7 +219,7 @@ int run(int argc, char** argv) {
                         "A cells.json of an earlier run of the experiment: what is in it is not computed again");
   reproduce->add_option("--threads", reproduction.threads, "Threads (0: all cores)")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   reproduce
       ->add_option(
           "--data", reproduction.data,

@@ -127,6 +127,22 @@ std::string body_of(const Figure& figure, const std::string& data) {
   return text + "unset multiplot\n";
 }
 
+// gnuplot says nothing of a full disk and leaves a part of the file: only a picture with its end is one.
+bool is_whole(const std::string& picture, const std::string& end) {
+  if (!std::filesystem::exists(picture)) return false;
+  const std::string bytes = read_file(picture);
+  return bytes.substr(bytes.size() - std::min<size_t>(bytes.size(), 16)).find(end) != std::string::npos;
+}
+
+// Removes the files when it goes.
+struct Remover {
+  std::vector<std::string> files;
+  ~Remover() {
+    std::error_code ignored;
+    for (const auto& file : files) std::filesystem::remove(file, ignored);
+  }
+};
+
 }  // namespace
 
 void write_figure(const std::string& stem, const Figure& figure) {
@@ -138,20 +154,31 @@ void write_figure(const std::string& stem, const Figure& figure) {
   const int columns = std::min(figure.columns, std::max(1, count)), rows = (count + columns - 1) / columns;
   const int width = columns * figure.width, height = rows * figure.height;
   const std::string body = body_of(figure, name + ".dat");
+  auto script = [&](const std::string& output) {
+    return fmt::format(
+        "set encoding utf8\nset terminal pngcairo size {0},{1} font 'sans,11' background '#ffffff'\nset output {2}\n{4}"
+        "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output {3}\n{4}unset "
+        "output\n",
+        width, height, quoted(output + ".png"), quoted(output + ".svg"), body);
+  };
   write_file(stem + ".dat", data_of(figure));
-  write_file(
-      stem + ".gp",
-      fmt::format(
-          "set encoding utf8\nset terminal pngcairo size {0},{1} font 'sans,11' background '#ffffff'\nset output "
-          "'{2}.png'\n{3}"
-          "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output '{2}.svg'\n{3}",
-          width, height, name, body));
-  const std::string command = fmt::format("cd {0} && gnuplot {1}.gp 2> {1}.gp.log", for_shell(folder), for_shell(name));
+  write_file(stem + ".gp", script(name));
+  // Drawn under other names, by the same script, then renamed: pictures are whole or not there.
+  const std::string drawing = name + ".drawing", drawn = folder + "/" + drawing;
+  const Remover remover{{drawn + ".gp", drawn + ".png", drawn + ".svg"}};
+  write_file(drawn + ".gp", script(drawing));
+  const std::string command =
+      fmt::format("cd {} && gnuplot {}.gp 2> {}.gp.log", for_shell(folder), for_shell(drawing), for_shell(name));
   const int status = std::system(command.c_str());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     throw ConfigError(fmt::format("{}.png: gnuplot is not installed (Debian: apt-get install gnuplot-nox)", stem));
   if (status != 0) throw DataError(fmt::format("{}.png: gnuplot failed: see {}.gp.log", stem, stem));
   fs::remove(stem + ".gp.log");
+  for (const auto& [kind, end] : {std::pair(".png", "IEND"), std::pair(".svg", "</svg>")}) {
+    if (!is_whole(drawn + kind, end))
+      throw DataError(fmt::format("{}{}: cannot be written whole: is the disk full?", stem, kind));
+    fs::rename(drawn + kind, stem + kind);
+  }
 }
 
 }  // namespace hastings

@@ -95,6 +95,7 @@ class Learner {
         d_(target.dim()),
         nice_(d_, options),
         averaged_(std::make_shared<Nice>(d_, options)),
+        best_(averaged_->parameters()),
         critic_(options.seed + 1, 2 * d_, options.critic),
         generator_adam_(nice_.parameters(), 0.5, 0.9),
         critic_adam_(critic_.parameters(), 0.5, 0.9),
@@ -121,14 +122,13 @@ class Learner {
       for (int64_t k = 0; k < options_.critic_steps; ++k) loss = move_critic();
       move_network();
       average(10.0 / static_cast<double>(10 + t));
-      if (t % options_.bootstrap_every == 0 || t == options_.iterations) keep_better(bootstrap(kernel));
+      if (t % options_.bootstrap_every == 0 || t == options_.iterations) judge(bootstrap(kernel));
       if (t % 50 == 0)
         baseline::tell_progress("a-nice-mc", t, options_.iterations, loss, std::nan(""), seconds_since(begin),
                                 observer_);
     }
     baseline::tell_skipped("A-NICE-MC", skipped_, options_.iterations * (options_.critic_steps + 1), observer_);
-    const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < best_.size(); ++i) averaged_->parameters()[i].copy_(best_[i]);
+    best_.restore();
     return std::make_unique<Anice>(averaged_, options_.velocity, units_);
   }
 
@@ -159,15 +159,10 @@ class Learner {
     return draws;
   }
 
-  // Adversarial learning goes up and down: what is kept is the network whose own chains were the best.
-  void keep_better(const Tensor& chains) {
-    const at::NoGradGuard no_grad;
+  // The losses do not say how well chains mix; the chains do.
+  void judge(const Tensor& chains) {
     const Tensor statistics = target_.statistics(chains.view({-1, d_}));
-    const double ess = least_bulk_ess(statistics.view({chains.size(0), chains.size(1), -1}));
-    if (!(ess > best_ess_)) return;
-    best_ess_ = ess;
-    best_.clear();
-    for (const auto& p : averaged_->parameters()) best_.push_back(p.clone());
+    best_.offer(least_bulk_ess(statistics.view({chains.size(0), chains.size(1), -1})));
   }
 
   Tensor real(int64_t n) { return pool_.index_select(0, rows_.integers(n, pool_.size(0))); }
@@ -217,14 +212,13 @@ class Learner {
   int64_t d_;
   Nice nice_;
   std::shared_ptr<Nice> averaged_;
+  baseline::Best best_;
   Units units_;
   Critic critic_;
   TensorAdam generator_adam_, critic_adam_;
   Stream start_, noise_, uniforms_, rows_;
   Tensor pool_;                     // bootstrapped draws [n, dim] in the network's coordinates, float
   std::vector<Tensor> velocities_;  // of the last pairs
-  std::vector<Tensor> best_;
-  double best_ess_ = -1;
   int64_t skipped_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "../core/clock.h"
@@ -79,6 +80,26 @@ inline bool descend(TensorAdam& adam, std::vector<Tensor> gradients, double rate
 inline bool descend(TensorAdam& adam, const Tensor& loss, double rate) {
   return descend(adam, torch::autograd::grad({loss}, adam.parameters(), {}, {}, false, /*allow_unused=*/true), rate);
 }
+
+// Learning of the rivals goes up and down: what is kept are the parameters that were offered with the highest score.
+class Best {
+ public:
+  explicit Best(std::vector<Tensor> parameters) : parameters_(std::move(parameters)) {}
+  void offer(double score) {
+    if (!(score > score_)) return;
+    score_ = score;
+    kept_.clear();
+    for (const auto& p : parameters_) kept_.push_back(p.detach().clone());
+  }
+  void restore() const {  // nothing, if nothing was offered
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < kept_.size(); ++i) parameters_[i].copy_(kept_[i]);
+  }
+
+ private:
+  std::vector<Tensor> parameters_, kept_;
+  double score_ = -std::numeric_limits<double>::infinity();
+};
 
 inline void tell_progress(const char* phase, int64_t iteration, int64_t of, double loss, double acceptance,
                           double seconds, Observer& observer) {

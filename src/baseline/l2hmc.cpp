@@ -7,6 +7,7 @@
 // the networks together.
 #include <chrono>
 #include <numbers>
+#include <utility>
 
 #include "dense.h"
 #include "hastings/baseline/learned_kernels.h"
@@ -146,37 +147,7 @@ class L2hmc final : public LocalKernel {
   std::shared_ptr<const Operator> op_;
 };
 
-// Learning goes up and down, on rough targets mostly down: what is kept is the network whose trajectories, over a stage
-// of learning, went furthest, which is what its loss asks for.
-class BestStage {
- public:
-  explicit BestStage(const std::vector<Tensor>& parameters) : parameters_(parameters) {}
-  // The mean of |x' - x|^2 times the acceptance probability, at every step.
-  void add(double moved) {
-    sum_ += moved;
-    if (++steps_ == kSteps) finish();
-  }
-  void restore() const {
-    const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < best_.size(); ++i) parameters_[i].copy_(best_[i]);
-  }
-
- private:
-  static constexpr int kSteps = 250;
-  void finish() {
-    if (sum_ > best_sum_) {
-      best_sum_ = sum_;
-      best_.clear();
-      for (const auto& p : parameters_) best_.push_back(p.detach().clone());
-    }
-    sum_ = 0;
-    steps_ = 0;
-  }
-
-  std::vector<Tensor> parameters_, best_;
-  double sum_ = 0, best_sum_ = 0;
-  int steps_ = 0;
-};
+constexpr int64_t kStage = 250;  // steps over which a network is judged
 
 // Gradient of log p that can be differentiated again.
 Tensor graph_force(const Target& target, double beta, const Tensor& at_x) {
@@ -207,7 +178,9 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   int64_t skipped = 0;
   const Force force = [&](const Tensor& x) { return graph_force(target, beta, x); };
   Tensor x = tuned.states;
-  BestStage best(op->parameters());
+  baseline::Best best(op->parameters());
+  double stage = 0;  // sum of the distances moved, which is what the loss asks for
+  int64_t stage_steps = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (int64_t t = 0; t < options.iterations; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while learning L2HMC");
@@ -230,7 +203,10 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
     const at::NoGradGuard no_grad;
     const Tensor take = at::lt(uniforms.uniform({n}), accept.narrow(0, 0, n)).unsqueeze(1);
     x = at::where(take, to.x.narrow(0, 0, n), x).detach();
-    if (beta == 1) best.add(moved.narrow(0, 0, n).mean().item<double>());
+    if (beta == 1) {
+      stage += moved.narrow(0, 0, n).mean().item<double>();
+      if (++stage_steps % kStage == 0) best.offer(std::exchange(stage, 0));
+    }
     if ((t + 1) % 50 == 0)
       baseline::tell_progress("l2hmc", t + 1, options.iterations, loss.item<double>(),
                               accept.narrow(0, 0, n).mean().item<double>(), seconds_since(begin), observer);

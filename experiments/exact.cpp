@@ -63,23 +63,6 @@ Exact exact_between(const std::vector<double>& p, const std::vector<double>& q, 
   return {acceptance, kl};
 }
 
-// Follows the parameters of a 1-d Gaussian while it learns.
-class PathObserver final : public Observer {
- public:
-  PathObserver(const FlowProposal& proposal, double mean, double sd) : proposal_(proposal), mean_(mean), sd_(sd) {}
-  void on_learn(const LearnProgress&) override { record(); }
-  void record() {
-    const auto values = proposal_.parameters();  // shift, log of the scale, in units of the start
-    mean.push_back(mean_ + sd_ * values[0]);
-    sd.push_back(sd_ * std::exp(values[1]));
-  }
-  std::vector<double> mean, sd;
-
- private:
-  const FlowProposal& proposal_;
-  double mean_, sd_;
-};
-
 void run_semimetric(Context& context) {
   // On thirds of [0, 1]: p = U[0, 2/3], q = U[1/3, 1], s = U[0, 1].
   const std::vector<double> p = {0.5, 0.5, 0}, q = {0, 0.5, 0.5}, s = {1. / 3, 1. / 3, 1. / 3};
@@ -191,102 +174,173 @@ void run_rejection(Context& context) {
   context.figure("rejection", {{panel}, 1, 640, 440});
 }
 
-void run_toy(Context& context) {
-  const bool quick = context.options().quick;
-  const int64_t cells = quick ? 50 : 100;
-  const double reach = 14, step = quick ? 0.02 : 0.01;
-  std::vector<double> grid, p;
-  for (double x = -reach; x <= reach; x += step) {
-    grid.push_back(x);
-    p.push_back(0.5 * normal_density(x, -2, 0.5) + 0.5 * normal_density(x, 2, 0.7));
-  }
-  std::vector<double> mu, sigma, ar, bound;
-  double best_ar = 0, best_bound = -1e300;
-  std::array<double, 2> at_ar{}, at_bound{};
-  for (int64_t j = 0; j < cells; ++j) {
-    for (int64_t i = 0; i < cells; ++i) {
-      const double m = -4 + 8 * static_cast<double>(i) / static_cast<double>(cells - 1);
-      const double s = 0.3 + 4.2 * static_cast<double>(j) / static_cast<double>(cells - 1);
-      std::vector<double> q;
-      for (const double x : grid) q.push_back(normal_density(x, m, s));
-      const Exact exact = exact_between(p, q, step);
-      const double lower = 1 - std::sqrt(0.5 * exact.symmetric_kl);
-      mu.push_back(m);
-      sigma.push_back(s);
-      ar.push_back(exact.acceptance);
-      bound.push_back(std::max(lower, -3.0));
-      if (exact.acceptance > best_ar) best_ar = exact.acceptance, at_ar = {m, s};
-      if (lower > best_bound) best_bound = lower, at_bound = {m, s};
+// A proposal N(mu, sigma^2) for the toy target.
+struct Point {
+  double mu, sigma;
+};
+
+// What such a proposal is worth, by quadrature.
+class ToyLandscape {
+ public:
+  explicit ToyLandscape(double step) : step_(step) {
+    constexpr double kReach = 14;
+    for (double x = -kReach; x <= kReach; x += step) {
+      grid_.push_back(x);
+      p_.push_back(0.5 * normal_density(x, -2, 0.5) + 0.5 * normal_density(x, 2, 0.7));
     }
   }
-  const auto target = make_toy();
-  std::string csv = "objective,step,mu,sigma\n";
-  std::vector<PlotLayer> paths;
-  std::vector<std::array<double, 2>> ends;
-  for (const std::string objective : {"ar", "arlb"}) {
-    FlowSpec spec;
-    spec.family = "gaussian";
-    spec.precision = "double";
-    const double m = 2.5, s = 3.5;
-    const Whitening start{at::full({1}, m, at::kDouble), at::full({1, 1}, s, at::kDouble)};
-    const auto proposal = make_flow_proposal(spec, start, GaussianMixture::standard(1), 1);
-    Stream stream(context.options().first_seed, 0, Purpose::kExact);
-    Population buffer{target->exact_draws(4096, stream), {}};
-    buffer.log_prob = target->log_prob(buffer.x);
-    LearnOptions learning;
-    learning.objective = objective;
-    learning.lead_in = false;
-    learning.batch = 512;
-    learning.learning_rate = 0.02;
-    learning.window = 5;
-    learning.patience = 1 << 20;
-    learning.max_iterations = quick ? 400 : 1000;
-    learning.target_acceptance = 1;
-    learning.seed = context.options().first_seed;
-    learning.threads = context.options().threads;
-    PathObserver path(*proposal, m, s);
-    path.record();
-    learn(*target, *proposal, buffer, learning, path);
-    for (size_t k = 0; k < path.mean.size(); ++k)
-      csv += fmt::format("{},{},{:.6f},{:.6f}\n", objective, 5 * k, path.mean[k], path.sd[k]);
-    // Steps of the stochastic gradient go around where they end: the mean of the last half.
-    auto end_of = [](const std::vector<double>& x) {
-      const size_t half = x.size() / 2;
-      return std::accumulate(x.begin() + static_cast<int64_t>(half), x.end(), 0.0) /
-             static_cast<double>(x.size() - half);
-    };
-    ends.push_back({end_of(path.mean), end_of(path.sd)});
-    paths.push_back({Draw::kLine,
-                     objective == "ar" ? "path of AR" : "path of ARLB",
-                     {path.mean, path.sd},
-                     objective == "ar" ? 1 : 4});
+  double acceptance(Point at) const { return between(at).acceptance; }
+  double bound(Point at) const { return 1 - std::sqrt(0.5 * between(at).symmetric_kl); }
+
+ private:
+  Exact between(Point at) const {
+    std::vector<double> q;
+    for (const double x : grid_) q.push_back(normal_density(x, at.mu, at.sigma));
+    return exact_between(p_, q, step_);
   }
+  double step_;
+  std::vector<double> grid_, p_;
+};
+
+// The maximum next to `at`: to the best of eight neighbours, nearer ones when none is better.
+template <class Height>
+Point climb(Point at, const Height& height) {
+  double top = height(at);
+  for (double step = 0.05; step > 1e-4;) {
+    Point next = at;
+    for (const double m : {-step, 0.0, step}) {
+      for (const double s : {-step, 0.0, step}) {
+        const Point there{at.mu + m, at.sigma + s};
+        if (const double h = height(there); h > top) top = h, next = there;
+      }
+    }
+    if (next.mu == at.mu && next.sigma == at.sigma) step /= 2;
+    at = next;
+  }
+  return at;
+}
+
+constexpr int kPathStep = 5;  // learning steps between two points of a path
+
+// Where a Gaussian goes while it learns by Algorithm 1.
+struct Path final : Observer {
+  explicit Path(Point start)
+      : start_(start),
+        proposal(make_flow_proposal(spec(),
+                                    {at::full({1}, start.mu, at::kDouble), at::full({1, 1}, start.sigma, at::kDouble)},
+                                    GaussianMixture::standard(1), 1)) {
+    record();
+  }
+  void on_learn(const LearnProgress&) override { record(); }
+  // Steps of the stochastic gradient go around where they end: the mean of the last half.
+  Point end() const {
+    auto late_mean = [](const std::vector<double>& x) {
+      const auto half = static_cast<int64_t>(x.size() / 2);
+      return std::accumulate(x.begin() + half, x.end(), 0.0) /
+             static_cast<double>(static_cast<int64_t>(x.size()) - half);
+    };
+    return {late_mean(mu), late_mean(sigma)};
+  }
+
+ private:
+  static FlowSpec spec() {
+    FlowSpec out;
+    out.family = "gaussian";
+    out.precision = "double";
+    return out;
+  }
+  void record() {
+    const auto values = proposal->parameters();  // shift, log of the scale, in units of the start
+    mu.push_back(start_.mu + start_.sigma * values[0]);
+    sigma.push_back(start_.sigma * std::exp(values[1]));
+  }
+  Point start_;
+
+ public:
+  std::unique_ptr<FlowProposal> proposal;
+  std::vector<double> mu, sigma;
+};
+
+Path learn_path(Context& context, const std::string& objective, Point start) {
+  const auto target = make_toy();
+  Stream stream(context.options().first_seed, 0, Purpose::kExact);
+  Population buffer{target->exact_draws(4096, stream), {}};
+  buffer.log_prob = target->log_prob(buffer.x);
+  LearnOptions learning;
+  learning.objective = objective;
+  learning.lead_in = false;
+  learning.batch = 512;
+  learning.learning_rate = 0.02;
+  learning.window = kPathStep;
+  learning.patience = 1 << 20;
+  learning.reductions = 0;  // one rate throughout: the path is that of plain stochastic gradients
+  learning.max_iterations = context.options().quick ? 400 : 1000;
+  learning.target_acceptance = 1;
+  learning.seed = context.options().first_seed;
+  learning.threads = context.options().threads;
+  Path path(start);
+  learn(*target, *path.proposal, buffer, learning, path);
+  return path;
+}
+
+void run_toy(Context& context) {
+  const bool quick = context.options().quick;
+  const ToyLandscape landscape(quick ? 0.02 : 0.01);
+  auto acceptance = [&](Point at) { return landscape.acceptance(at); };
+  auto lower_bound = [&](Point at) { return landscape.bound(at); };
+
+  const int64_t cells = quick ? 50 : 100;
+  std::vector<double> mu, sigma, ar, bound;
+  for (int64_t j = 0; j < cells; ++j) {
+    for (int64_t i = 0; i < cells; ++i) {
+      const Point at{-4 + 8 * static_cast<double>(i) / static_cast<double>(cells - 1),
+                     0.3 + 4.2 * static_cast<double>(j) / static_cast<double>(cells - 1)};
+      mu.push_back(at.mu);
+      sigma.push_back(at.sigma);
+      ar.push_back(acceptance(at));
+      bound.push_back(std::max(lower_bound(at), -3.0));
+    }
+  }
+
+  const Point wide{2.5, 3.5}, narrow{2.5, 1};
+  const Path by_ar = learn_path(context, "ar", wide), by_arlb = learn_path(context, "arlb", wide),
+             from_narrow = learn_path(context, "ar", narrow);
+  std::string csv = "objective,step,mu,sigma\n";
+  for (const auto& [name, path] :
+       {std::pair("ar", &by_ar), std::pair("arlb", &by_arlb), std::pair("ar, narrow start", &from_narrow)}) {
+    for (size_t k = 0; k < path->mu.size(); ++k)
+      csv += fmt::format("\"{}\",{},{:.6f},{:.6f}\n", name, kPathStep * k, path->mu[k], path->sigma[k]);
+  }
+  context.write("toy-paths.csv", csv);
+
+  std::string table = "| | mu | sigma |\n|---|---|---|\n";
+  auto row = [&](const std::string& what, Point at) {
+    table += fmt::format("| {} | {:.3f} | {:.3f} |\n", what, at.mu, at.sigma);
+  };
+  auto maximum = [&](const std::string& what, Point from, const auto& height) {
+    const Point top = climb(from, height);
+    row(fmt::format("{} ({:.4f}, quadrature)", what, height(top)), top);
+  };
+  maximum("maximum of AR inside the left mode", {-2, 0.6}, acceptance);
+  maximum("maximum of AR inside the right mode", {2, 0.8}, acceptance);
+  maximum("local maximum of AR over both modes", {0, 2}, acceptance);
+  row("end of AR's path (mean of its last half)", by_ar.end());
+  row("end of AR's path from a narrow start", from_narrow.end());
+  maximum("maximum of the bound", {0, 2}, lower_bound);
+  row("end of ARLB's path", by_arlb.end());
+  context.write("toy.md", table);
+
   auto panel = [&](const char* title, const std::vector<double>& value) {
     Panel out{title, "mu", "sigma", {{Draw::kLevels, "", {mu, sigma, value}, 0, false, cells}}};
-    out.layers.insert(out.layers.end(), paths.begin(), paths.end());
-    out.layers.push_back({Draw::kMarks, "start of both", {{2.5}, {3.5}}, 3});
+    out.layers.push_back({Draw::kLine, "path of AR", {by_ar.mu, by_ar.sigma}, 1});
+    out.layers.push_back({Draw::kLine, "path of ARLB", {by_arlb.mu, by_arlb.sigma}, 4});
+    out.layers.push_back({Draw::kLine, "path of AR, narrow start", {from_narrow.mu, from_narrow.sigma}, 3});
+    out.layers.push_back({Draw::kMarks, "starts", {{wide.mu, narrow.mu}, {wide.sigma, narrow.sigma}}, 2});
     out.x_range = {{-4, 4}};
     out.y_range = {{0.3, 4.5}};
     out.key = "top left";
     return out;
   };
-  context.write("toy-paths.csv", csv);
-  // Near the end of the paths: the local maximum that both climb to. AR has two higher ones, each inside one mode.
-  double local = 0;
-  std::array<double, 2> at_local{};
-  for (size_t k = 0; k < ar.size(); ++k) {
-    if (sigma[k] > 1.3 && ar[k] > local) local = ar[k], at_local = {mu[k], sigma[k]};
-  }
-  context.write(
-      "toy.md",
-      fmt::format(
-          "| | mu | sigma |\n|---|---|---|\n| maximum of AR ({:.4f}, quadrature), inside one mode | {:.3f} | {:.3f} "
-          "|\n| local maximum of AR over both modes ({:.4f}) | {:.3f} | {:.3f} |\n"
-          "| end of AR's path (mean of its last half) | {:.3f} | {:.3f} |\n| maximum of the bound ({:.4f}, quadrature) "
-          "| {:.3f} | {:.3f} |\n"
-          "| end of ARLB's path (mean of its last half) | {:.3f} | {:.3f} |\n",
-          best_ar, at_ar[0], at_ar[1], local, at_local[0], at_local[1], ends[0][0], ends[0][1], best_bound, at_bound[0],
-          at_bound[1], ends[1][0], ends[1][1]));
   context.figure(
       "toy",
       {{panel("Acceptance rate", ar), panel("Lower bound 1 - sqrt(KL_{sym} / 2), above -3", bound)}, 2, 560, 480});

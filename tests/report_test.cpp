@@ -35,14 +35,41 @@ TEST_F(FigureTest, DataAreKeptBesideThePicture) {
   EXPECT_NE(data.find("1 0 2\n\n0 1 3"), std::string::npos);  // rows of a grid are apart
 }
 
+// Runs with no gnuplot but this script, which may be empty for none at all.
+class FakeGnuplot {
+ public:
+  FakeGnuplot(const std::string& folder, const std::string& script) {
+    fs::create_directories(folder);
+    if (!script.empty()) {
+      write_file(folder + "/gnuplot", "#!/bin/sh\n" + script + "\n");
+      fs::permissions(folder + "/gnuplot", fs::perms::owner_all);
+    }
+    ::setenv("PATH", folder.c_str(), 1);
+  }
+  ~FakeGnuplot() { ::setenv("PATH", path_.c_str(), 1); }
+
+ private:
+  std::string path_ = std::getenv("PATH");
+};
+
 TEST_F(FigureTest, WithoutGnuplotItSaysSoAndKeepsTheData) {
-  const std::string path = std::getenv("PATH");
-  // A path with a shell but no gnuplot.
-  fs::create_directories(folder_ + "/bin");
-  ::setenv("PATH", (folder_ + "/bin").c_str(), 1);
+  const FakeGnuplot none(folder_ + "/bin", "");
   EXPECT_THROW(write_figure(folder_ + "/f", some_figure()), ConfigError);
-  ::setenv("PATH", path.c_str(), 1);
   EXPECT_TRUE(fs::exists(folder_ + "/f.dat"));
+  EXPECT_FALSE(fs::exists(folder_ + "/f.gp.log"));
+}
+
+// As on a full disk, where gnuplot says nothing, and as when somebody kills it.
+TEST_F(FigureTest, HalfAPictureNeverTakesTheNameOfOne) {
+  for (const std::string script : {"printf half > f.drawing.png; printf half > f.drawing.svg",
+                                   "printf IENDxxxx > f.drawing.png; printf '<svg>' > f.drawing.svg", "kill -9 $$"}) {
+    write_file(folder_ + "/f.png", "an older one");
+    const FakeGnuplot broken(folder_ + "/bin", script);
+    EXPECT_THROW(write_figure(folder_ + "/f", some_figure()), DataError) << script;
+    EXPECT_EQ(read_file(folder_ + "/f.png"), "an older one") << script;
+    EXPECT_FALSE(fs::exists(folder_ + "/f.svg")) << script;
+    EXPECT_FALSE(fs::exists(folder_ + "/f.drawing.png")) << script;
+  }
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ namespace hastings::test {
 
 inline constexpr int64_t kChains = 20000;
 inline constexpr int kSteps = 6;
-// Four to six figures a test, about a dozen tests: |z| < 4.5 has a false-alarm rate below 1e-3 over all of them.
+// Three to nine figures a test, about 130 in all: |z| < 4.5 has a false-alarm rate below 1e-3 over all of them.
 inline constexpr double kLimit = 4.5;
 
-// The largest z of first and second moments (of the bounded sin and cos too, which see the shape) against fresh exact
+// The largest z of first and second moments (of a bounded cos too, which sees the shape) against fresh exact
 // draws.
 inline double departure(const Target& target, const Tensor& x) {
   Stream random(99, 0, Purpose::kExact);

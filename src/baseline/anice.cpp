@@ -23,7 +23,7 @@ class Nice {
   Nice(int64_t dim, const AniceOptions& options) : leaves_(options.seed, at::kFloat) {
     for (size_t k = 0; k < options.hidden.size(); ++k) {
       couplings_.emplace_back(leaves_, moves_x(k) ? options.velocity : dim, options.hidden[k],
-                              moves_x(k) ? dim : options.velocity, 0.1);
+                              moves_x(k) ? dim : options.velocity, options.heads);
     }
   }
   void forward(Tensor& x, Tensor& v) const {
@@ -118,7 +118,7 @@ class Learner {
     const auto begin = std::chrono::steady_clock::now();
     double loss = 0;
     for (int64_t t = 1; t <= options_.iterations; ++t) {
-      if (observer_.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
+      stop_if_asked();
       for (int64_t k = 0; k < options_.critic_steps; ++k) loss = move_critic();
       move_network();
       average(10.0 / static_cast<double>(10 + t));
@@ -133,6 +133,10 @@ class Learner {
   }
 
  private:
+  void stop_if_asked() {
+    if (observer_.should_stop()) throw Interrupted("stopped while learning A-NICE-MC");
+  }
+
   // What chains sample with: the average of the network over about the last tenth of its steps.
   void average(double share) {
     const at::NoGradGuard no_grad;
@@ -149,6 +153,7 @@ class Learner {
     LocalState state = kernel.init(units_.factor.defined() ? units_.to(noise) : noise * target_.scale(), density_);
     Tensor draws = at::empty({options_.bootstrap_chains, options_.bootstrap_steps, d_}, at::kDouble);
     for (int64_t t = -options_.bootstrap_burn_in; t < options_.bootstrap_steps; ++t) {
+      stop_if_asked();
       kernel.step(state, density_, noise_, uniforms_);
       if (t >= 0) draws.select(1, t).copy_(state.x);
     }
@@ -226,7 +231,7 @@ class Learner {
 
 std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer) {
   if (options.batch < 2 || options.batch % 2 != 0)
-    throw ConfigError(fmt::format("A-NICE-MC: batch {} must be even: draws are paired", options.batch));
+    throw ConfigError(fmt::format("A-NICE-MC: batch {} must be even and positive: draws are paired", options.batch));
   const at::AutoGradMode with_grad(true);
   return Learner(target, options, observer).run();
 }

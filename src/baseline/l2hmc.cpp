@@ -24,8 +24,8 @@ struct Outputs {
 };
 
 // Two inputs and the time, one more hidden layer, three heads side by side; S and Q are bounded by a learned scale.
-// Units begin with variances of order one, as in the authors' code: from smaller weights learning takes off late, or
-// not at all.
+// Units begin with variances of order one, as in the authors' code but for a factor of the masked input: from smaller
+// weights learning takes off late, or not at all.
 class Net {
  public:
   Net(Leaves& leaves, int64_t dim, int64_t hidden, double heads)

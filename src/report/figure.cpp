@@ -89,7 +89,7 @@ std::string body_of(const Figure& figure, const std::string& data) {
   int block = 0;
   for (const auto& panel : figure.panels) {
     text += "reset\nset border lc rgb '#444444'\nset grid lc rgb '#dddddd' lw 0.5\nset tics nomirror out\n";
-    // Dark to light, monotone in brightness; readable in grey.
+    // Light to dark, monotone in brightness; readable in grey.
     text += "set palette defined (0 '#ffffff', 0.15 '#d4e4f4', 0.4 '#7fb0da', 0.7 '#2a6cb0', 1 '#08204a')\n";
     text += fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset key {} Left reverse samplen 2\n",
                         quoted(panel.title), quoted(panel.x_label), quoted(panel.y_label), panel.key);
@@ -128,10 +128,11 @@ std::string body_of(const Figure& figure, const std::string& data) {
 }
 
 // gnuplot says nothing of a full disk and leaves a part of the file: only a picture with its end is one.
-bool is_whole(const std::string& picture, const std::string& end) {
-  if (!std::filesystem::exists(picture)) return false;
-  const std::string bytes = read_file(picture);
-  return bytes.substr(bytes.size() - std::min<size_t>(bytes.size(), 16)).find(end) != std::string::npos;
+std::string whole_picture(const std::string& file, const std::string& end) {
+  std::string bytes = std::filesystem::exists(file) ? read_file(file) : "";
+  if (bytes.substr(bytes.size() - std::min<size_t>(bytes.size(), 16)).find(end) == std::string::npos)
+    throw DataError(fmt::format("{}: gnuplot did not write all of it: is the disk full?", file));
+  return bytes;
 }
 
 // Removes the files when it goes.
@@ -163,22 +164,22 @@ void write_figure(const std::string& stem, const Figure& figure) {
   };
   write_file(stem + ".dat", data_of(figure));
   write_file(stem + ".gp", script(name));
-  // Drawn under other names, by the same script, then renamed: pictures are whole or not there.
-  const std::string drawing = name + ".drawing", drawn = folder + "/" + drawing;
+  // Drawn under other names, by the same script: pictures are whole or not there.
+  const std::string drawing = name + ".drawing", drawn = folder + "/" + drawing, log = stem + ".gp.log";
   const Remover remover{{drawn + ".gp", drawn + ".png", drawn + ".svg"}};
   write_file(drawn + ".gp", script(drawing));
   const std::string command =
       fmt::format("cd {} && gnuplot {}.gp 2> {}.gp.log", for_shell(folder), for_shell(drawing), for_shell(name));
   const int status = std::system(command.c_str());
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+    fs::remove(log);
     throw ConfigError(fmt::format("{}.png: gnuplot is not installed (Debian: apt-get install gnuplot-nox)", stem));
-  if (status != 0) throw DataError(fmt::format("{}.png: gnuplot failed: see {}.gp.log", stem, stem));
-  fs::remove(stem + ".gp.log");
-  for (const auto& [kind, end] : {std::pair(".png", "IEND"), std::pair(".svg", "</svg>")}) {
-    if (!is_whole(drawn + kind, end))
-      throw DataError(fmt::format("{}{}: cannot be written whole: is the disk full?", stem, kind));
-    fs::rename(drawn + kind, stem + kind);
   }
+  if (status != 0) throw DataError(fmt::format("{}.png: gnuplot failed or was killed: see {}", stem, log));
+  const std::string png = whole_picture(drawn + ".png", "IEND"), svg = whole_picture(drawn + ".svg", "</svg>");
+  write_file(stem + ".png", png);
+  write_file(stem + ".svg", svg);
+  fs::remove(log);
 }
 
 }  // namespace hastings

@@ -52,6 +52,7 @@ struct AniceOptions {
   bool standardise = false;             // networks see coordinates of mean zero and covariance one, by the first draws
   int64_t bootstrap_every = 500, bootstrap_chains = 32, bootstrap_steps = 5000, bootstrap_burn_in = 1000;
   double learning_rate = 5e-4, penalty = 10;
+  double heads = 0.1;  // size of the couplings' last layers at the start: small moves
   uint64_t seed = 1;
 };
 std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
+#include <cblas.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/version.h>
@@ -107,7 +108,13 @@ namespace {
 
 std::string in(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
 
-json versions() { return {{"hastings", version()}, {"libtorch", TORCH_VERSION}, {"compiler", "g++ " __VERSION__}}; }
+// Matrix products round by the kernels that the library takes for this CPU: of two runs that differ, the first to ask.
+json versions() {
+  return {{"hastings", version()},
+          {"libtorch", TORCH_VERSION},
+          {"compiler", "g++ " __VERSION__},
+          {"openblas_kernels", openblas_get_corename()}};
+}
 
 std::string history_csv(const std::vector<LearnProgress>& history) {
   std::string text = "phase,iteration,loss,acceptance,acceptance_bound,beta,learning_rate,seconds\n";

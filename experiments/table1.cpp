@@ -179,6 +179,11 @@ void compute(Context& context, const std::vector<Row>& rows) {
   std::map<std::string, std::shared_ptr<const Target>> targets;
   for (const auto& row : rows) {
     if (!contains(context.chosen(0), row.name)) continue;
+    if (row.posterior() && o.data.empty()) {
+      context.tell(
+          fmt::format("{}: skipped: its data are not here; --data or HASTINGS_TEST_DATA names their folder", row.name));
+      continue;
+    }
     try {
       targets[row.name] = find_target(row.target);
     } catch (const DataError& error) {

@@ -189,15 +189,17 @@ class ToyLandscape {
       p_.push_back(0.5 * normal_density(x, -2, 0.5) + 0.5 * normal_density(x, 2, 0.7));
     }
   }
-  double acceptance(Point at) const { return between(at).acceptance; }
-  double bound(Point at) const { return 1 - std::sqrt(0.5 * between(at).symmetric_kl); }
-
- private:
-  Exact between(Point at) const {
+  struct Value {
+    double acceptance, bound;
+  };
+  Value operator()(Point at) const {
     std::vector<double> q;
     for (const double x : grid_) q.push_back(normal_density(x, at.mu, at.sigma));
-    return exact_between(p_, q, step_);
+    const Exact exact = exact_between(p_, q, step_);
+    return {exact.acceptance, 1 - std::sqrt(0.5 * exact.symmetric_kl)};
   }
+
+ private:
   double step_;
   std::vector<double> grid_, p_;
 };
@@ -223,12 +225,13 @@ Point climb(Point at, const Height& height) {
 constexpr int kPathStep = 5;  // learning steps between two points of a path
 
 // Where a Gaussian goes while it learns by Algorithm 1.
-struct Path final : Observer {
+class Path final : public Observer {
+ public:
   explicit Path(Point start)
-      : start_(start),
-        proposal(make_flow_proposal(spec(),
+      : proposal(make_flow_proposal(spec(),
                                     {at::full({1}, start.mu, at::kDouble), at::full({1, 1}, start.sigma, at::kDouble)},
-                                    GaussianMixture::standard(1), 1)) {
+                                    GaussianMixture::standard(1), 1)),
+        start_(start) {
     record();
   }
   void on_learn(const LearnProgress&) override { record(); }
@@ -241,6 +244,9 @@ struct Path final : Observer {
     };
     return {late_mean(mu), late_mean(sigma)};
   }
+
+  std::unique_ptr<FlowProposal> proposal;
+  std::vector<double> mu, sigma;
 
  private:
   static FlowSpec spec() {
@@ -255,10 +261,6 @@ struct Path final : Observer {
     sigma.push_back(start_.sigma * std::exp(values[1]));
   }
   Point start_;
-
- public:
-  std::unique_ptr<FlowProposal> proposal;
-  std::vector<double> mu, sigma;
 };
 
 Path learn_path(Context& context, const std::string& objective, Point start) {
@@ -286,8 +288,8 @@ Path learn_path(Context& context, const std::string& objective, Point start) {
 void run_toy(Context& context) {
   const bool quick = context.options().quick;
   const ToyLandscape landscape(quick ? 0.02 : 0.01);
-  auto acceptance = [&](Point at) { return landscape.acceptance(at); };
-  auto lower_bound = [&](Point at) { return landscape.bound(at); };
+  auto acceptance = [&](Point at) { return landscape(at).acceptance; };
+  auto lower_bound = [&](Point at) { return landscape(at).bound; };
 
   const int64_t cells = quick ? 50 : 100;
   std::vector<double> mu, sigma, ar, bound;
@@ -297,8 +299,9 @@ void run_toy(Context& context) {
                      0.3 + 4.2 * static_cast<double>(j) / static_cast<double>(cells - 1)};
       mu.push_back(at.mu);
       sigma.push_back(at.sigma);
-      ar.push_back(acceptance(at));
-      bound.push_back(std::max(lower_bound(at), -3.0));
+      const ToyLandscape::Value value = landscape(at);
+      ar.push_back(value.acceptance);
+      bound.push_back(std::max(value.bound, -3.0));
     }
   }
 

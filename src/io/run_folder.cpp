@@ -108,7 +108,7 @@ namespace {
 
 std::string in(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
 
-// Matrix products round by the kernels that the library takes for this CPU: of two runs that differ, the first to ask.
+// Matrix products round by the kernels that OpenBLAS takes for this CPU: two CPUs may differ with the same seed.
 json versions() {
   return {{"hastings", version()},
           {"libtorch", TORCH_VERSION},

@@ -137,7 +137,7 @@ std::string rivals_text(bool quick) {
              l2hmc.leapfrog_steps, l2hmc.hidden, l2hmc_high.hidden, l2hmc.iterations, l2hmc.chains, l2hmc.learning_rate,
              l2hmc.temperature) +
          fmt::format(
-             "A-NICE-MC: {} dimensions of v, {} steps of {} pairs, {} critic steps each, Adam {} (posteriors: {} "
+             "A-NICE-MC: {} dimensions of v, {} steps of {} draws, {} critic steps each, Adam {} (posteriors: {} "
              "dimensions of v with {} times the weight, {} steps, standardised coordinates). ",
              anice.velocity, anice.iterations, anice.batch, anice.critic_steps, anice.learning_rate, high.velocity,
              high.velocity_weight, high.iterations);
@@ -217,19 +217,19 @@ void write_page(Context& context, const std::vector<Row>& rows) {
           "figures in brackets; of as many draws as stand behind the target. †: in some seed the draws do not have "
           "the target's spread (standard deviation off by more than 15 %) or its mode weights (off by more than 0.1), "
           "whatever the ESS says. An ESS of all draws means only that the first autocorrelation is below 0.05, where "
-          "the "
-          "sum ends. Pooled: as L2HMC's authors take it, over all coordinates together, not the least, and over all "
+          "the sum ends. Pooled: as L2HMC's authors take it, over all coordinates together, not the least, and over "
+          "all "
           "lags above 0.05, noise included: even independent chains stay below all draws by it.\n\n{}\nToday's "
           "measure: rank-normalised bulk ESS (Vehtari et al. 2021) of all {} chains together, "
           "divided by their number, least over the coordinates. It knows nothing of the truth, sums lags up to "
-          "the first negative pair, and may exceed the number of draws, up to 4.8 times, where a chain swings around "
+          "the first negative pair, and may exceed the number of draws, up to about five times, where a chain swings "
+          "around "
           "its mean.\n\n{}\nESS a second, of all {} chains, "
           "sampling alone, on one core (published: on a GPU); of a rival the fastest of its seeds. AR, ARLB and "
           "VI have the same network: the share of effective draws times the draws a second of that network, the "
           "fastest of five times.\n\n{}\nThe same with the seconds of learning or tuning, for {} chains of so many "
-          "draws; more "
-          "draws come "
-          "closer to the table above. Seconds of learning were taken while other cells were computed.\n\n{}\n{}",
+          "draws; more draws come closer to the table above. Seconds of learning were taken while other cells were "
+          "computed.\n\n{}\n{}",
           o.first_seed, o.first_seed + static_cast<uint64_t>(o.seeds) - 1, o.quick ? ", quick settings" : "",
           markdown("ESS of", rows, table, [&](const Entry& e) { return ess_text(e, o.seeds); }), kChains,
           markdown("bulk ESS of", rows, table, bulk_text), kChains, markdown("ESS/s", rows, table, speed_text), kChains,

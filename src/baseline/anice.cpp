@@ -144,9 +144,9 @@ class Learner {
       averaged_->parameters()[i].lerp_(nice_.parameters()[i], share);
   }
 
-  // Chains with the accept step, [chains, draws, dim]; half of the older draws stay in the pool. They begin at noise,
-  // as the walks do, in the network's coordinates: where those are not the target's, noise in the target's is so far
-  // out that chains do not come back, and what they draw on the way would be taken for real.
+  // Chains with the accept step, [chains, draws, dim]; half of the older draws stay in the pool. They begin at noise;
+  // where coordinates are standardised, in these: noise in the target's own can be so far out that chains do not come
+  // back, and what they draw on the way would be taken for real.
   Tensor bootstrap(const LocalKernel& kernel) {
     const at::NoGradGuard no_grad;
     const Tensor noise = start_.normal({options_.bootstrap_chains, d_});

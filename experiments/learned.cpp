@@ -55,7 +55,8 @@ void learn_proposals(Context& context, const std::vector<std::string>& targets) 
                         FitOptions options =
                             paper_settings(objective, target->regions().has_value(), o.first_seed, o.quick);
                         options.learn.threads = share.threads;
-                        save_fit(folder, *target, options, fit(*target, options, share.observer), true);
+                        OutputFolder out(folder, FolderKind::kRun);
+                        save_fit(out, *target, options, fit(*target, options, share.observer));
                       }});
     }
   }

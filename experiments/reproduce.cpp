@@ -8,6 +8,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
 
 namespace hastings::reproduce {
@@ -29,7 +30,7 @@ class Muted final : public Observer {
 
 // The cells of a cells.json, which must be of the experiment `name`.
 json read_gathered(const std::string& file, const std::string& name) {
-  json gathered = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  json gathered = read_json(file);
   if (!gathered.is_object() || !gathered.contains("cells") || !gathered["cells"].is_object())
     throw DataError(fmt::format("{}: not a cells.json of an experiment", file));
   if (gathered.value("experiment", "") != name)
@@ -43,7 +44,7 @@ Context::Context(const Experiment& experiment, const Options& options, Observer&
                  std::function<void(const std::string&)> tell)
     : options_(options),
       name_(experiment.name + (options.quick ? "-quick" : "")),
-      folder_(fmt::format("{}/{}", options.output, name_)),
+      folder_(fmt::format("{}/{}", options.output, name_), FolderKind::kExperiment),
       observer_(observer),
       tell_(std::move(tell)) {
   if (options_.seeds == 0) options_.seeds = options_.quick ? 1 : 5;
@@ -61,7 +62,6 @@ Context::Context(const Experiment& experiment, const Options& options, Observer&
     if (!contains(known, name)) throw ConfigError(fmt::format("--only {}: there are {}", name, fmt::join(known, ", ")));
   }
   if (!options_.from.empty()) known_ = read_gathered(options_.from, name_);
-  make_directory(folder_ + "/cells");
 }
 
 void Context::run(const std::vector<Job>& jobs) {
@@ -95,18 +95,23 @@ void Context::tell(const std::string& line) {
 std::optional<json> Context::find(const std::string& key) const {
   const std::string file = cell_file(key);
   if (std::filesystem::exists(file)) {
-    json cell = json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
-    if (!cell.is_discarded()) return cell;
+    try {
+      return read_json(file);
+    } catch (const DataError&) {  // computed again
+    }
   }
   if (known_.contains(key)) return known_[key];
   return {};
 }
 
-void Context::keep(const std::string& key, const json& cell) { write_file(cell_file(key), cell.dump(1) + "\n"); }
+void Context::keep(const std::string& key, const json& cell) {
+  write_file(folder_.file("cells/" + key + ".json"), cell.dump(1) + "\n");
+}
 
 void Context::gather() {
   json all = known_;
-  for (const auto& file : std::filesystem::directory_iterator(path("cells"))) {
+  std::error_code none;
+  for (const auto& file : std::filesystem::directory_iterator(path("cells"), none)) {
     const std::string key = file.path().stem();
     if (file.path().extension() != ".json") continue;
     if (const auto cell = find(key)) all[key] = *cell;
@@ -119,12 +124,12 @@ void Context::gather() {
 }
 
 void Context::write(const std::string& name, const std::string& text) {
-  write_file(path(name), text);
+  write_file(folder_.file(name), text);
   tell(fmt::format("{}", path(name)));
 }
 
 void Context::figure(const std::string& name, const Figure& figure) {
-  write_figure(path(name), figure);
+  write_figure(folder_, name, figure);
   tell(fmt::format("{}.png, .svg (data: .dat)", path(name)));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hastings/core/events.h"
+#include "hastings/core/output_folder.h"
 #include "hastings/learn/learner.h"
 #include "hastings/report/figure.h"
 
@@ -68,7 +69,7 @@ class Context {
   void keep(const std::string& key, const nlohmann::json& cell);
   // All of them, also what came from Options::from, in one file, cells.json.
   void gather();
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
   std::string cell_file(const std::string& key) const { return path("cells/" + key + ".json"); }
   void write(const std::string& name, const std::string& text);  // and tells where
   void figure(const std::string& name, const Figure& figure);
@@ -77,7 +78,8 @@ class Context {
  private:
   Options options_;
   std::vector<std::vector<std::string>> chosen_;
-  std::string name_, folder_;
+  std::string name_;
+  OutputFolder folder_;
   nlohmann::json known_ = nlohmann::json::object();
   Observer& observer_;
   std::function<void(const std::string&)> tell_;

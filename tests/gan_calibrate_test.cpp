@@ -270,8 +270,8 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
 
   // What is stored samples by the same weights, and its outputs have the mean of the data.
   const std::string folder = (std::filesystem::path(::testing::TempDir()) / "hastings-witness").string();
-  make_directory(folder);
-  save_calibration(folder, chosen);
+  OutputFolder run(folder, FolderKind::kGan);
+  save_calibration(run, chosen);
   const ChosenCalibration back = load_calibration(folder);
   const Proposals proposals(pair, 5, 1);
   const Opinions said = proposals.opinions(0, 500, chosen.calibration.questions());
@@ -360,7 +360,7 @@ TEST(Choose, WithNothingToGainThereIsNoFilter) {
 
 TEST(Choose, IsStoredAndComesBack) {
   const std::string folder = (std::filesystem::path(::testing::TempDir()) / "hastings-choice").string();
-  make_directory(folder);
+  OutputFolder run(folder, FolderKind::kGan);
   ChosenCalibration c;
   c.calibration = {"refit", 0.01, {2.5}, {}, {}, at::arange(4, at::kDouble), -0.5, {}};
   c.protocol = "chain";
@@ -370,7 +370,7 @@ TEST(Choose, IsStoredAndComesBack) {
   c.quality.curve_predicted = {0.5};
   c.quality.odds_fake = std::numeric_limits<double>::infinity();
   c.trials = {{"beta", "chain", 0, 0.5}};
-  save_calibration(folder, c);
+  save_calibration(run, c);
   const ChosenCalibration back = load_calibration(folder);
   EXPECT_EQ(back.protocol, "chain");
   EXPECT_EQ(back.space, "some features");

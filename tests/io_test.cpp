@@ -1,3 +1,6 @@
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -42,17 +45,32 @@ TEST_F(IoTest, AtomicFilesAreWholeOrNotThere) {
   EXPECT_THROW(read_file(folder_), DataError);
 }
 
-// /dev/full fails every write with "no space left on device", as a full disk does.
+// A limit on the size of files fails a write in the middle, as a full disk does.
 TEST_F(IoTest, AFullDiskIsAnError) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  fs::create_symlink("/dev/full", folder_ + "/f.tmp");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string error;
   try {
-    write_file(folder_ + "/f", "content");
-    FAIL();
-  } catch (const DataError& error) {
-    EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
+    write_file(folder_ + "/f", std::string(2000, 'x'));
+  } catch (const DataError& e) {
+    error = e.what();
   }
-  EXPECT_FALSE(fs::exists(folder_ + "/f"));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_NE(error.find("File too large"), std::string::npos) << error;
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+// A link in the place of the temporary file leads nowhere.
+TEST_F(IoTest, LinksAreNotWrittenThrough) {
+  write_file(folder_ + "/victim", "precious");
+  fs::create_symlink(folder_ + "/victim", temporary_of(folder_ + "/f"));
+  write_file(folder_ + "/f", "content");
+  EXPECT_EQ(read_file(folder_ + "/victim"), "precious");
+  EXPECT_EQ(read_file(folder_ + "/f"), "content");
 }
 
 TEST_F(IoTest, NpzRoundTrip) {
@@ -81,8 +99,9 @@ TEST_F(IoTest, RunFolderRoundTrip) {
   Observer silent;
   const Fit fitted = fit(*target, options, silent);
   const std::string run = folder_ + "/run";
-  save_fit(run, *target, options, fitted, false);
-  EXPECT_THROW(save_fit(run, *target, options, fitted, false), ConfigError);
+  OutputFolder folder(run, FolderKind::kRun);
+  EXPECT_THROW(OutputFolder(run, FolderKind::kRun), DataError);  // one at a time
+  save_fit(folder, *target, options, fitted);
   EXPECT_TRUE(is_run(run));
   EXPECT_EQ(stored_target(run), "banana");
   const StoredFit stored = load_fit(run, 2);
@@ -97,20 +116,19 @@ TEST_F(IoTest, RunFolderRoundTrip) {
   {
     SampleRequest request;
     request.options = sampling;
-    RunWriter writer(run, *target, request);
+    RunWriter writer(folder, *target, request);
     writer.start();
-    EXPECT_THROW(RunWriter(run, *target, request), DataError);  // one at a time
     const SampleReport report = sample(*target, *stored.proposal, sampling, writer, silent);
     EXPECT_TRUE(at::equal(writer.column(1), memory.draws.select(2, 1)));
     const RunSummary summary = summarise_run(*target, sampling, report, writer, stored);
     EXPECT_FALSE(fs::exists(run + "/draws.npz"));  // nothing is visible before the end
-    writer.finish(report, summary, {});
+    writer.finish(report, summary, {{"seconds", at::zeros({3}, at::kDouble)}});
   }
   {
     // A chain longer than what is read back: 64 runs of two draws each, the first and the last among them.
     SampleRequest request;
     request.options = sampling;
-    RunWriter writer(run, *target, request, 2 * 128);
+    RunWriter writer(folder, *target, request, 2 * 128);
     writer.start();
     const SampleReport report = sample(*target, *stored.proposal, sampling, writer, silent);
     const Tensor column = writer.column(0), whole = memory.draws.select(2, 0);

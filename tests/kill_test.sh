@@ -8,7 +8,7 @@ RANDOM=${3:-7}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-learn=(--flow bend --target-acceptance 2 --max-iterations 700 --max-seconds 0 --threads 1 -q --checkpoint-seconds 0)
+learn=(--flow bend --target-acceptance 1 --max-iterations 700 --max-seconds 0 --threads 1 -q --checkpoint-seconds 0)
 draw=(--draws 30000 --chains 3 --threads 1 -q --checkpoint-seconds 0)
 target=logistic:simulated
 failed=0
@@ -27,16 +27,16 @@ stored() { for _ in $(seq 100); do [ -e "$1" ] && break; kill -0 $pid 2> /dev/nu
 resumed=0
 "$hastings" fit $target -o killed "${learn[@]}" > /dev/null & pid=$!
 for ((k = 0; k < kills; ++k)); do
-  [ $((k % 2)) -eq 0 ] && stored killed.fitting/state.pt
+  [ $((k % 2)) -eq 0 ] && stored killed/.fitting/state.pt
   sleep "$(printf '0.%03d' $((RANDOM % 400)))"
   [ $((RANDOM % 2)) -eq 0 ] && sleep "$(awk "BEGIN { print $((RANDOM % 1000)) / 1000 * $fit_ms / 4000 }")"
   kill -9 $pid 2> /dev/null
   wait $pid 2> /dev/null
   if [ -e killed/proposal.pt ]; then
     cmp -s whole/proposal.pt killed/proposal.pt || { echo "FAILED: proposal differs after $k kills"; failed=1; }
-    rm -rf killed killed.fitting
+    rm -rf killed
   fi
-  if [ -e killed.fitting/state.pt ]; then
+  if [ -e killed/.fitting/state.pt ]; then
     resumed=$((resumed + 1))
     "$hastings" fit killed --resume --threads $((k % 2 + 1)) -q --checkpoint-seconds 0 > /dev/null 2> err & pid=$!
   else
@@ -46,7 +46,7 @@ done
 wait $pid || { echo "FAILED: learning after the last kill"; cat err; failed=1; }
 cmp -s whole/proposal.pt killed/proposal.pt || { echo "FAILED: proposal differs in the end"; failed=1; }
 [ "$(cut -d, -f1-7 whole/history.csv)" = "$(cut -d, -f1-7 killed/history.csv)" ] || { echo "FAILED: history differs"; failed=1; }
-[ ! -e killed.fitting ] || { echo "FAILED: leftovers of learning"; failed=1; }
+[ ! -e killed/.fitting ] || { echo "FAILED: leftovers of learning"; failed=1; }
 [ $resumed -gt 0 ] || { echo "FAILED: learning was never taken up"; failed=1; }
 echo "learning ($fit_ms ms): $kills kills, taken up $resumed times"
 

@@ -96,7 +96,7 @@ TEST_P(FitResume, LearningGoesOnBitForBit) {
   o.learn.window = 20;
   if (o.learn.objective == "arlb") o.learn.reductions = 20;  // no end before its steps
   o.learn.max_seconds = 0;
-  o.learn.target_acceptance = 2;  // never: learn to the end
+  o.learn.target_acceptance = 1;  // never: learn to the end
   if (o.flow.family == "realnvp") o.flow.hidden = {32};
   Observer silent;
   const Fit expected = fit(*target, o, silent);
@@ -145,8 +145,17 @@ class RunResume : public testing::Test {
     const std::string run = folder_ + "/" + name;
     FitOptions options;
     options.learn.max_iterations = 30;
-    save_fit(run, *target_, options, fitted_, false);
+    OutputFolder folder(run, FolderKind::kRun);
+    save_fit(folder, *target_, options, fitted_);
     return run;
+  }
+  Sampled sample_run(const std::string& run, const SampleRequest& request, int64_t more, Observer& observer) {
+    OutputFolder folder(run, FolderKind::kRun, OutputFolder::Use::kGoOn);
+    return sample_into(folder, *target_, load_fit(run, 3), request, more, observer);
+  }
+  static std::vector<std::string> convert(const std::string& run, const std::string& to, const Target* target) {
+    OutputFolder folder(run, FolderKind::kRun, OutputFolder::Use::kGoOn);
+    return convert_run(folder, to, target);
   }
   static void expect_same(const std::string& a, const std::string& b) {
     EXPECT_TRUE(read_file(a + "/draws.npz") == read_file(b + "/draws.npz"));
@@ -183,10 +192,10 @@ class RunResume : public testing::Test {
 
 TEST_F(RunResume, MoreDrawsAreTheDrawsOfALongerRun) {
   const std::string whole = run("whole"), parts = run("parts");
-  sample_into(whole, *target_, load_fit(whole, 3), request(900), 0, silent_);
-  sample_into(parts, *target_, load_fit(parts, 3), request(300), 0, silent_);
+  sample_run(whole, request(900), 0, silent_);
+  sample_run(parts, request(300), 0, silent_);
   for (const int64_t more : {1, 99, 500}) {
-    const Sampled s = sample_into(parts, *target_, load_fit(parts, 3), finished_request(parts), more, silent_);
+    const Sampled s = sample_run(parts, finished_request(parts), more, silent_);
     EXPECT_GT(s.resumed_from, 0);
     EXPECT_EQ(s.stopped, "draws");
   }
@@ -210,13 +219,13 @@ TEST_F(RunResume, StoppedRunsEndWithWhatIsThere) {
   const std::string whole = run("whole"), parts = run("parts");
   SampleRequest r = request(200000);
   Stopper stopper;
-  const Sampled s = sample_into(parts, *target_, load_fit(parts, 3), r, 0, stopper);
+  const Sampled s = sample_run(parts, r, 0, stopper);
   EXPECT_EQ(s.stopped, "interrupted");
   const int64_t there = load_summary(parts)["draws"];
   EXPECT_LT(there, 200000);
   EXPECT_EQ(StoredDraws(parts).draws(), there);
-  sample_into(parts, *target_, load_fit(parts, 3), finished_request(parts), 100, silent_);
-  sample_into(whole, *target_, load_fit(whole, 3), request(there + 100), 0, silent_);
+  sample_run(parts, finished_request(parts), 100, silent_);
+  sample_run(whole, request(there + 100), 0, silent_);
   expect_same(whole, parts);
   EXPECT_NE(read_file(parts + "/chain-1.csv").find("num_samples = " + std::to_string(there + 100) + "\n"),
             std::string::npos);
@@ -224,17 +233,17 @@ TEST_F(RunResume, StoppedRunsEndWithWhatIsThere) {
 
 TEST_F(RunResume, KilledRunsAreTakenUp) {
   const std::string whole = run("whole"), parts = run("parts");
-  sample_into(whole, *target_, load_fit(whole, 3), request(40000), 0, silent_);
+  sample_run(whole, request(40000), 0, silent_);
   SampleRequest r = request(40000);
   r.checkpoint_seconds = 0;
   for (const int portions : {2, 3, 2}) {
     Stopper stopper;
     stopper.left = portions;
     stopper.die = true;
-    EXPECT_THROW(sample_into(parts, *target_, load_fit(parts, 3), r, 0, stopper), Killed);
+    EXPECT_THROW(sample_run(parts, r, 0, stopper), Killed);
     EXPECT_FALSE(fs::exists(parts + "/summary.json"));
   }
-  const Sampled s = sample_into(parts, *target_, load_fit(parts, 3), interrupted_request(parts), 0, silent_);
+  const Sampled s = sample_run(parts, interrupted_request(parts), 0, silent_);
   EXPECT_GT(s.resumed_from, 0);
   expect_same(whole, parts);
   EXPECT_FALSE(fs::exists(parts + "/.sampling"));
@@ -245,21 +254,21 @@ TEST_F(RunResume, DrawsUntilTheEffectiveSizeIsReached) {
   const std::string there = run("ess");
   SampleRequest r = request(200);
   r.target_ess = 3000;
-  const Sampled s = sample_into(there, *target_, load_fit(there, 3), r, 0, silent_);
+  const Sampled s = sample_run(there, r, 0, silent_);
   EXPECT_EQ(s.stopped, "target-ess");
   EXPECT_GE(s.summary.min_ess_bulk, 3000);
   EXPECT_LT(s.summary.min_ess_bulk, 9000);
   SampleRequest slow = request(int64_t{1} << 30);
   slow.max_seconds = 0.2;
-  EXPECT_EQ(sample_into(there, *target_, load_fit(there, 3), slow, 0, silent_).stopped, "max-seconds");
+  EXPECT_EQ(sample_run(there, slow, 0, silent_).stopped, "max-seconds");
 }
 
 TEST_F(RunResume, NetCdfAndBack) {
   const std::string there = run("formats");
-  sample_into(there, *target_, load_fit(there, 3), request(500), 0, silent_);
+  sample_run(there, request(500), 0, silent_);
   const auto arrays = read_npz(there + "/draws.npz");
   EXPECT_EQ(arrays.at("warmup_draws").size(1), 200);
-  const auto files = convert_run(there, "netcdf", target_.get());
+  const auto files = convert(there, "netcdf", target_.get());
   ASSERT_EQ(files.size(), 1u);
   int file, group, id;
   ASSERT_EQ(nc_open(files[0].c_str(), NC_NOWRITE, &file), NC_NOERR);
@@ -274,15 +283,15 @@ TEST_F(RunResume, NetCdfAndBack) {
   // Text again from the archive, and an archive again from the text.
   const std::string text = read_file(there + "/chain-2.csv");
   fs::remove(there + "/chain-2.csv");
-  EXPECT_EQ(convert_run(there, "csv", nullptr).size(), 2u);
+  EXPECT_EQ(convert(there, "csv", nullptr).size(), 2u);
   EXPECT_EQ(read_file(there + "/chain-2.csv").substr(0, text.find("#  Elapsed")),
             text.substr(0, text.find("#  Elapsed")));
   fs::remove(there + "/draws.npz");
-  convert_run(there, "npz", nullptr);
+  convert(there, "npz", nullptr);
   const Tensor back = read_npz(there + "/draws.npz").at("draws");
   EXPECT_TRUE(at::equal(back, arrays.at("draws")));
-  EXPECT_THROW(convert_run(there, "xls", nullptr), ConfigError);
-  EXPECT_THROW(convert_run(folder_ + "/none", "csv", nullptr), ConfigError);
+  EXPECT_THROW(convert(there, "xls", nullptr), ConfigError);
+  EXPECT_THROW(convert(folder_ + "/none", "csv", nullptr), ConfigError);
 }
 
 }  // namespace

@@ -193,7 +193,7 @@ TEST_F(UserTarget, DescriptionErrorsNameFileAndField) {
   EXPECT_HAS(script_error(good, "{\"dim\": 2"), "m.json: is not JSON");
   EXPECT_HAS(script_error(good, "[1]"), "is not a JSON object");
   EXPECT_HAS(script_error(good, "{\"dim\": 0}"), "dim is 0");
-  EXPECT_HAS(script_error(good, "{\"dim\": \"two\"}"), "wrong type");
+  EXPECT_HAS(script_error(good, "{\"dim\": \"two\"}"), "must be a whole number");
   EXPECT_HAS(script_error(good, "{\"size\": 2}"), "unknown field \"size\"");
   EXPECT_HAS(script_error(good, "{}"), "how many parameters");
   EXPECT_HAS(script_error(good, R"({"dim": 3, "parameters": ["a", "b"]})"), "dim is 3, but the parameters have 2");

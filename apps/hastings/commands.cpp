@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "guard.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/diagnose/check.h"
@@ -18,6 +19,8 @@ namespace hastings::app {
 using nlohmann::json;
 
 namespace {
+
+constexpr auto kWrite = OutputFolder::Use::kWrite, kGoOn = OutputFolder::Use::kGoOn;
 
 std::unique_ptr<Target> open_target(const std::string& spec, const RunOptions& options) {
   TargetOptions how;
@@ -76,12 +79,10 @@ std::string folder_of(const RunOptions& options) {
 }
 
 // Learns, and stores the fit.
-void fit_into(const std::string& folder, const Target& target, const RunOptions& options, Progress& progress,
-              bool tell) {
-  if (is_run(folder) && !options.overwrite) {
-    throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
+void fit_into(OutputFolder& folder, const Target& target, const RunOptions& options, Progress& progress, bool tell) {
+  if (is_run(folder.path()) && !options.overwrite) {
+    throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder.path()));
   }
-  make_directory(std::filesystem::absolute(folder).parent_path().string());
   FitStore store(folder, target, options.fit, options.checkpoint_seconds);
   if (options.overwrite && !options.resume) store.remove();
   if (store.stored() && !options.common.quiet) fmt::print(stderr, "Going on with the learning that was interrupted.\n");
@@ -94,23 +95,21 @@ void fit_into(const std::string& folder, const Target& target, const RunOptions&
     }
   }();
   progress.done();
-  save_fit(folder, target, options.fit, result, true);
-  store.remove();
+  save_fit(folder, target, options.fit, result);
   if (!tell) return;
   if (options.common.json) {
-    fmt::print("{}\n", json{{"run", folder},
-                            {"target", target.name()},
-                            {"acceptance", result.learning.acceptance},
-                            {"acceptance_lower_bound", result.learning.acceptance_bound},
-                            {"start", result.start_method},
-                            {"iterations", result.learning.iterations},
-                            {"stopped", result.learning.stopped},
-                            {"seconds", result.seconds}}
-                           .dump(2));
+    print_json({{"run", folder.path()},
+                {"target", target.name()},
+                {"acceptance", result.learning.acceptance},
+                {"acceptance_lower_bound", result.learning.acceptance_bound},
+                {"start", result.start_method},
+                {"iterations", result.learning.iterations},
+                {"stopped", result.learning.stopped},
+                {"seconds", result.seconds}});
   } else {
     fmt::print("Learned a proposal for {} in {:.1f} s and {} steps ({}): acceptance {:.3f}.\nRun folder: {}\n",
                target.name(), result.seconds, result.learning.iterations, result.learning.stopped,
-               result.learning.acceptance, folder);
+               result.learning.acceptance, folder.path());
   }
 }
 
@@ -121,7 +120,7 @@ int list_targets_command(const Common& common) {
   if (common.json) {
     json list = json::array();
     for (const auto& t : targets) list.push_back({{"name", t.name}, {"summary", t.summary}});
-    fmt::print("{}\n", list.dump(2));
+    print_json(list);
     return 0;
   }
   for (const auto& t : targets) fmt::print("{:20} {}\n", t.name, t.summary);
@@ -140,7 +139,8 @@ int fit_command(const RunOptions& given) {
   options.fit.validate();
   const auto target = open_target(spec_of(options), options);
   Progress progress(options.common.quiet);
-  fit_into(folder_of(options), *target, options, progress, true);
+  OutputFolder folder(folder_of(options), FolderKind::kRun, options.resume ? kGoOn : kWrite);
+  fit_into(folder, *target, options, progress, true);
   return 0;
 }
 
@@ -148,19 +148,18 @@ int check_command(const RunOptions& options) {
   const auto target = open_target(spec_of(options), options);
   const TargetCheck c = check_target(*target, options.sample.options.seed);
   if (options.common.json) {
-    fmt::print("{}\n", json{{"target", target->name()},
-                            {"dimension", c.dim},
-                            {"outputs", c.outputs},
-                            {"points", c.points},
-                            {"finite", c.finite},
-                            {"gradient_error", c.gradient_error},
-                            {"batch_error", c.batch_error},
-                            {"float_error", c.float_error},
-                            {"seconds_per_value", c.value_seconds},
-                            {"seconds_per_gradient", c.gradient_seconds},
-                            {"problems", c.problems},
-                            {"notes", c.notes}}
-                           .dump(2));
+    print_json({{"target", target->name()},
+                {"dimension", c.dim},
+                {"outputs", c.outputs},
+                {"points", c.points},
+                {"finite", c.finite},
+                {"gradient_error", c.gradient_error},
+                {"batch_error", c.batch_error},
+                {"float_error", c.float_error},
+                {"seconds_per_value", c.value_seconds},
+                {"seconds_per_gradient", c.gradient_seconds},
+                {"problems", c.problems},
+                {"notes", c.notes}});
   } else {
     fmt::print("{}\n  dimension            {}{}\n  finite               {:.1f} % of {} points\n", target->name(), c.dim,
                c.outputs == c.dim ? "" : fmt::format(" ({} outputs)", c.outputs), 100 * c.finite, c.points);
@@ -185,17 +184,20 @@ int sample_command(const RunOptions& options) {
   Progress progress(options.common.quiet);
   std::string folder;
   std::unique_ptr<Target> target;
+  std::unique_ptr<OutputFolder> out;
   if (options.output.empty() && std::filesystem::is_directory(options.target)) {
     folder = options.target;
     if (!is_run(folder)) throw ConfigError(fmt::format("{}: is not a run folder (no proposal.pt)", folder));
+    out = std::make_unique<OutputFolder>(folder, FolderKind::kRun, kGoOn);
     target = open_target(stored_target(folder), options);
   } else {
     if (options.more > 0 || options.resume)
       throw ConfigError("--more and --resume go on with a run: name its folder instead of a target");
     target = open_target(spec_of(options), options);
     folder = folder_of(options);
+    out = std::make_unique<OutputFolder>(folder, FolderKind::kRun);
     if (!is_run(folder) || options.overwrite) {
-      fit_into(folder, *target, options, progress, false);
+      fit_into(*out, *target, options, progress, false);
     } else if (stored_target(folder) != target->name()) {
       throw ConfigError(fmt::format("{}: is a run of target {}, not of {}; use another --output", folder,
                                     stored_target(folder), target->name()));
@@ -216,13 +218,13 @@ int sample_command(const RunOptions& options) {
   request.options.threads = options.sample.options.threads;
   request.checkpoint_seconds = options.checkpoint_seconds;
   const int64_t more = options.resume ? 0 : options.more;
-  const Sampled done = sample_into(folder, *target, stored, request, more, progress);
+  const Sampled done = sample_into(*out, *target, stored, request, more, progress);
   progress.done();
   json full = load_summary(folder);
   if (options.common.json) {
     full["run"] = folder;
     full["stopped"] = done.stopped;
-    fmt::print("{}\n", full.dump(2));
+    print_json(full);
   } else {
     print_table(full);
     if (done.resumed_from > 0) fmt::print("{} draws of each chain were there already.\n", done.resumed_from);
@@ -234,6 +236,8 @@ int sample_command(const RunOptions& options) {
 }
 
 int convert_command(const std::string& folder, const std::string& to, const RunOptions& options) {
+  OutputFolder out(folder, FolderKind::kRun, kGoOn);
+  load_summary(folder);  // says what is missing
   std::unique_ptr<Target> target;
   if (to == "netcdf") {  // for the data it was observed with, if it can still be opened
     try {
@@ -242,9 +246,9 @@ int convert_command(const std::string& folder, const std::string& to, const RunO
       fmt::print(stderr, "hastings: warning: without observed data: {}\n", error.what());
     }
   }
-  const auto files = convert_run(folder, to, target.get());
+  const auto files = convert_run(out, to, target.get());
   if (options.common.json) {
-    fmt::print("{}\n", json{{"files", files}}.dump());
+    print_json({{"files", files}}, -1);
   } else {
     for (const auto& file : files) fmt::print("{}\n", file);
   }
@@ -279,12 +283,13 @@ int reproduce_command(const std::string& name, const reproduce::Options& options
 }
 
 int report_command(const std::string& folder, const RunOptions& options) {
+  OutputFolder out(folder, FolderKind::kRun, kGoOn);
   load_summary(folder);  // says what is missing
   const auto target = open_target(stored_target(folder), options);
   const StoredFit stored = load_fit(folder, target->dim());
-  const std::string page = write_report(folder, *target, *stored.proposal);
+  const std::string page = write_report(out, *target, *stored.proposal);
   if (options.common.json) {
-    fmt::print("{}\n", json{{"report", page}}.dump());
+    print_json({{"report", page}}, -1);
   } else {
     fmt::print("{}\n", page);
   }
@@ -294,7 +299,7 @@ int report_command(const std::string& folder, const RunOptions& options) {
 int summary_command(const std::string& folder, const Common& common) {
   const json s = load_summary(folder);
   if (common.json) {
-    fmt::print("{}\n", s.dump(2));
+    print_json(s);
   } else {
     print_table(s);
   }

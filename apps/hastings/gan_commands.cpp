@@ -9,8 +9,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "guard.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
+#include "hastings/core/output_folder.h"
 #include "hastings/data/fetch.h"
 #include "hastings/io/npz.h"
 #include "hastings/report/figure.h"
@@ -34,22 +37,33 @@ void tell_splits(const SplitImages& images, bool quiet) {
                images.copies);
 }
 
-// A run, or a pair from elsewhere that becomes one.
+constexpr auto kGoOn = OutputFolder::Use::kGoOn;
+
+Pair pair_of_run(const std::string& folder) {
+  if (!fs::is_directory(folder)) throw ConfigError(fmt::format("{}: is neither a run's folder nor a pair", folder));
+  if (!is_gan_run(folder)) throw ConfigError(fmt::format("{}: is not a GAN's run (no pair.json)", folder));
+  return load_pair((fs::path(folder) / "pair.json").string());
+}
+
+// A run that is written, or a pair from elsewhere that becomes one.
 struct OpenedRun {
-  std::string folder;
+  std::unique_ptr<OutputFolder> folder;
   Pair pair;
 };
 
 OpenedRun open_run(const std::string& given, const std::string& weights_folder, const std::string& output) {
   if (fs::is_directory(given)) {
-    if (!is_gan_run(given)) throw ConfigError(fmt::format("{}: is not a GAN's run (no pair.json)", given));
     if (!output.empty()) throw ConfigError("--output: a run is calibrated where it is");
-    return {given, load_pair((fs::path(given) / "pair.json").string())};
+    Pair pair = pair_of_run(given);
+    return {std::make_unique<OutputFolder>(given, FolderKind::kGan, kGoOn), std::move(pair)};
   }
   if (!fs::exists(given))
     throw ConfigError(fmt::format("{}: is neither a run's folder nor a file that describes a pair", given));
-  OpenedRun out{output.empty() ? "runs/" + fs::path(given).stem().string() : output, load_pair(given, weights_folder)};
-  import_pair(out.folder, out.pair, weights_folder.empty() ? fs::path(given).parent_path().string() : weights_folder);
+  Pair pair = load_pair(given, weights_folder);
+  const std::string folder = output.empty() ? "runs/" + fs::path(given).stem().string() : output;
+  OpenedRun out{std::make_unique<OutputFolder>(folder, FolderKind::kGan), std::move(pair)};
+  import_pair(*out.folder, out.pair,
+              weights_folder.empty() ? fs::path(given).parent_path().string() : weights_folder);
   return out;
 }
 
@@ -61,7 +75,7 @@ void check_image_shape(const SplitImages& images, const Pair& pair) {
                                   pair.image[2]));
 }
 
-void reliability_figure(const std::string& stem, const ChosenCalibration& c) {
+void reliability_figure(OutputFolder& folder, const ChosenCalibration& c) {
   auto layer = [](const CalibrationQuality& q, const char* title, int color) {
     PlotLayer l;
     l.draw = Draw::kErrors;
@@ -83,7 +97,7 @@ void reliability_figure(const std::string& stem, const ChosenCalibration& c) {
   panel.layers = {diagonal, layer(c.raw_quality, "raw logits", 1), layer(c.quality, "calibrated", 0)};
   Figure figure;
   figure.panels = {panel};
-  write_figure(stem, figure);
+  write_figure(folder, "reliability", figure);
 }
 
 void print_calibration(const ChosenCalibration& c) {
@@ -152,6 +166,12 @@ void refuse_other_splits(const GanOptions& o, const GanData& stored) {
 
 int fetch_command(const GanOptions& o) {
   if (o.data_set == "list") {
+    json list = json::array();
+    for (const auto& s : fetchable()) list.push_back({{"name", s.name}, {"what", s.what}});
+    if (o.json) {
+      print_json(list);
+      return 0;
+    }
     for (const auto& s : fetchable()) fmt::print("{:10} {}\n", s.name, s.what);
     return 0;
   }
@@ -160,7 +180,7 @@ int fetch_command(const GanOptions& o) {
     if (!o.quiet) fmt::print(stderr, "{}\n", line);
   });
   if (o.json) {
-    fmt::print("{}\n", json{{"data", spec}}.dump());
+    print_json({{"data", spec}}, -1);
   } else {
     fmt::print("Ready: --data {}\n", spec);
   }
@@ -171,9 +191,13 @@ int train_command(const GanOptions& o) {
   SplitImages images;
   std::string folder = o.folder;
   GanTrainRequest request = o.request;
+  std::unique_ptr<OutputFolder> out;
   if (o.resume) {
     if (folder.empty()) folder = o.data.spec;
     refuse_other_training(o);
+    if (!fs::exists(fs::path(folder) / "config.json"))
+      throw ConfigError(fmt::format("{}: holds no training to resume", folder));
+    out = std::make_unique<OutputFolder>(folder, FolderKind::kGan, kGoOn);
     request = stored_gan_request(folder);
     request.checkpoint_seconds = o.request.checkpoint_seconds;
     if (o.given.contains("threads")) request.threads = o.request.threads;
@@ -187,26 +211,22 @@ int train_command(const GanOptions& o) {
       const std::string name = o.data.spec.substr(0, o.data.spec.find(':'));
       folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), request.train.loss);
     }
-    if (fs::exists(folder) && !fs::is_empty(folder)) {
-      if (!o.overwrite)
-        throw ConfigError(fmt::format("{}: is there already; use --resume, --overwrite, or another --output", folder));
-      if (!is_gan_run(folder) && !fs::exists(fs::path(folder) / "splits.json"))
-        throw ConfigError(fmt::format("{}: is not a GAN's run; it is not overwritten", folder));
-      fs::remove_all(folder);
-    }
+    if (is_output_folder(folder, FolderKind::kGan) && !o.overwrite)
+      throw ConfigError(fmt::format("{}: is there already; use --resume, --overwrite, or another --output", folder));
+    request.train.validate();
+    out = std::make_unique<OutputFolder>(folder, FolderKind::kGan);
     images = load_split_images(o.data);
   }
   tell_splits(images, o.quiet);
   Progress progress(o.quiet);
-  const GanTrained done = train_gan(folder, images, request, o.resume, progress);
+  const GanTrained done = train_gan(*out, images, request, o.resume, progress);
   progress.done();
   if (o.json) {
-    fmt::print("{}\n", json{{"run", folder},
-                            {"iterations", done.iterations},
-                            {"seconds", done.seconds},
-                            {"acceptance", done.acceptance},
-                            {"interrupted", done.interrupted}}
-                           .dump(2));
+    print_json({{"run", folder},
+                {"iterations", done.iterations},
+                {"seconds", done.seconds},
+                {"acceptance", done.acceptance},
+                {"interrupted", done.interrupted}});
   } else {
     fmt::print(
         "{} at iteration {} after {:.0f} s (loss {}).\nRun folder: {}; samples/ shows how it went, `hastings gan "
@@ -220,9 +240,10 @@ int train_command(const GanOptions& o) {
 int calibrate_command(const GanOptions& o) {
   o.calibration.validate();
   OpenedRun run = open_run(o.pair, o.weights_folder, o.folder);
+  const std::string& folder = run.folder->path();
   SplitImages images;
-  if (fs::exists(fs::path(run.folder) / "splits.json")) {
-    images = load_splits(run.folder, o.given.contains("data") ? o.data.spec : "");
+  if (fs::exists(fs::path(folder) / "splits.json")) {
+    images = load_splits(folder, o.given.contains("data") ? o.data.spec : "");
     refuse_other_splits(o, images.data);
   } else {
     if (!o.given.contains("data"))
@@ -230,7 +251,7 @@ int calibrate_command(const GanOptions& o) {
     GanData data = o.data;
     data.splits.train = false;
     images = load_split_images(data);
-    save_splits(run.folder, images);
+    save_splits(*run.folder, images);
   }
   tell_splits(images, o.quiet);
   check_image_shape(images, run.pair);
@@ -238,76 +259,75 @@ int calibrate_command(const GanOptions& o) {
   calibration.threads = o.threads;
   Progress progress(o.quiet);
   if (o.witness == "auto") {
-    calibration.witness = run_classifiers(run.folder, images, o.threads, progress);
+    calibration.witness = run_classifiers(*run.folder, images, o.threads, progress);
   } else if (o.witness != "none") {
     calibration.witness = std::make_shared<FeatureNetwork>(o.witness, o.witness_weights);
   }
   const ChosenCalibration c = choose_calibration(run.pair, images.part(images.splits.calibrate), calibration, progress);
   progress.done();
-  save_calibration(run.folder, c);
-  std::string figure = (fs::path(run.folder) / "reliability").string();
+  save_calibration(*run.folder, c);
   try {
-    reliability_figure(figure, c);
-    figure += ".png";
-  } catch (const ConfigError&) {
-    figure.clear();  // no gnuplot
+    reliability_figure(*run.folder, c);
+  } catch (const ConfigError&) {  // no gnuplot
   }
   for (const auto& w : c.warnings) progress.on_warning(w);
   if (o.json) {  // what was stored, without its long lists
-    json stored = json::parse(read_file((fs::path(run.folder) / "calibration.json").string()));
+    json stored = read_json((fs::path(folder) / "calibration.json").string());
     for (const char* key : {"knots", "values", "trials"}) stored.erase(key);
-    stored["run"] = run.folder;
-    fmt::print("{}\n", stored.dump(2));
+    stored["run"] = folder;
+    print_json(stored);
   } else {
     print_calibration(c);
-    fmt::print("Run folder: {}; `hastings gan sample {}` is next.\n", run.folder, run.folder);
+    fmt::print("Run folder: {}; `hastings gan sample {}` is next.\n", folder, folder);
   }
   return 0;
 }
 
 int sample_command(const GanOptions& o) {
-  const OpenedRun run = open_run(o.pair, "", "");
-  const ChosenCalibration chosen = load_calibration(run.folder);
+  const Pair pair = pair_of_run(o.pair);
+  const ChosenCalibration chosen = load_calibration(o.pair);
   FilterOptions f = o.filter;
   if (!o.given.contains("protocol")) f.protocol = chosen.protocol;
   if (!o.given.contains("per-output")) f.per_output = chosen.per_output;
   f.validate();
   const std::string folder =
-      o.folder.empty() ? (fs::path(run.folder) / fmt::format("outputs-{}", f.seed)).string() : o.folder;
-  const std::string scratch = folder + ".writing";
-  fs::remove_all(scratch);
-  make_directory(scratch);
+      o.folder.empty() ? (fs::path(o.pair) / fmt::format("outputs-{}", f.seed)).string() : o.folder;
+  OutputFolder out(folder, FolderKind::kSamples);
+  const ScratchFolder scratch(out, ".writing");
   Progress progress(o.quiet);
-  const Proposals proposals(run.pair, f.seed, o.threads);
+  const Proposals proposals(pair, f.seed, o.threads);
   const GanSamples got = filter_proposals(proposals, chosen, {f}, progress).front();
   progress.done();
   const auto begin = std::chrono::steady_clock::now();
-  const std::string raw = scratch + "/pixels.raw";
+  const std::string raw = scratch.path() + "/pixels.raw";
   const auto n = static_cast<int64_t>(got.filtered.chosen.size());
+  std::vector<std::string> files = {"samples.npz", "grid.png"};
   {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(raw.c_str(), "wb"), std::fclose);
     if (!file) throw DataError(fmt::format("{}: cannot be written: {}", raw, std::strerror(errno)));
-    if (o.pictures) make_directory(scratch + "/images");
+    if (o.pictures) make_directory(scratch.path() + "/images");
     constexpr int64_t kChunk = 5000;
     for (int64_t from = 0; from < n; from += kChunk) {
       if (progress.should_stop()) throw Interrupted("interrupted while rendering");
+      out.check();
       const auto first = got.filtered.chosen.begin() + from,
                  last = got.filtered.chosen.begin() + std::min(from + kChunk, n);
       const Tensor images = proposals.render({first, last});
       append_pictures(file.get(), raw, images);
-      if (from == 0) write_png(scratch + "/grid.png", image_grid(images.narrow(0, 0, std::min<int64_t>(n, 100)), 10));
-      for (int64_t i = 0; o.pictures && i < images.size(0); ++i)
-        write_png(fmt::format("{}/images/{:07}.png", scratch, from + i), images[i]);
+      if (from == 0)
+        write_png(scratch.path() + "/grid.png", image_grid(images.narrow(0, 0, std::min<int64_t>(n, 100)), 10));
+      for (int64_t i = 0; o.pictures && i < images.size(0); ++i) {
+        files.push_back(fmt::format("images/{:07}.png", from + i));
+        write_png(scratch.path() + "/" + files.back(), images[i]);
+      }
     }
     if (std::fflush(file.get()) != 0)
       throw DataError(fmt::format("{}: cannot be written: {}", raw, std::strerror(errno)));
   }
-  write_npz(scratch + "/samples.npz",
-            {{"arr_0", {n, run.pair.image[1], run.pair.image[2], run.pair.image[0]}, {raw}, "|u1"}});
-  fs::remove(raw);
+  write_npz(scratch.path() + "/samples.npz", {{"arr_0", {n, pair.image[1], pair.image[2], pair.image[0]}, {raw}, "|u1"}});
   const double render = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Filtered& r = got.filtered;
-  const json facts = {{"run", run.folder},
+  const json facts = {{"run", o.pair},
                       {"output", folder},
                       {"protocol", f.protocol},
                       {"calibration", f.protocol == "plain" ? "" : chosen.calibration.method},
@@ -324,12 +344,14 @@ int sample_command(const GanOptions& o) {
                       {"filter_seconds", got.other_seconds},
                       {"render_seconds", render},
                       {"warnings", got.warnings}};
-  write_file(scratch + "/sampling.json", facts.dump(2) + "\n");
-  fs::remove_all(folder);
-  fs::rename(scratch, folder);
+  write_file(scratch.path() + "/sampling.json", facts.dump(2) + "\n");
+  files.push_back("sampling.json");  // last: with it the samples are complete, and without it they are not
+  out.remove("sampling.json");
+  out.remove_all_but(".writing");
+  for (const auto& name : files) fs::rename(scratch.path() + "/" + name, out.file(name));
   for (const auto& w : got.warnings) progress.on_warning(w);
   if (o.json) {
-    fmt::print("{}\n", facts.dump(2));
+    print_json(facts);
   } else {
     fmt::print("{} outputs by {}: {} proposals, ", n, f.protocol, facts["proposals"].get<int64_t>());
     if (f.protocol != "plain")
@@ -344,20 +366,20 @@ int sample_command(const GanOptions& o) {
 }
 
 int compare_command(const GanOptions& o) {
-  const OpenedRun run = open_run(o.pair, "", "");
-  const ChosenCalibration chosen = load_calibration(run.folder);
+  const Pair pair = pair_of_run(o.pair);
+  OutputFolder run(o.pair, FolderKind::kGan, kGoOn);
+  const ChosenCalibration chosen = load_calibration(run.path());
   CompareOptions c = o.comparison;
   if (!o.given.contains("per-output")) c.per_output = chosen.per_output;
   c.threads = o.threads;
   const FeatureNetwork features(o.features, o.feature_weights);
-  const SplitImages images = load_splits(run.folder, o.data.spec);
+  const SplitImages images = load_splits(run.path(), o.data.spec);
   Progress progress(o.quiet);
-  const std::string folder = (fs::path(run.folder) / "compare").string();
-  const Comparison got = compare_gan(folder, run.pair, chosen, images, features, c, progress);
+  const Comparison got = compare_gan(run, pair, chosen, images, features, c, progress);
   progress.done();
   for (const auto& w : got.warnings) progress.on_warning(w);
   const std::string table = comparison_markdown(got, c);
-  write_file(folder + "/table.md", table);
+  write_file(run.file("compare/table.md"), table);
   if (o.json) {
     json rows = json::array();
     for (const auto& r : got.rows)
@@ -371,7 +393,7 @@ int compare_command(const GanOptions& o) {
                       {"acceptance", r.acceptance},
                       {"unique", r.unique},
                       {"seconds", r.seconds}});
-    fmt::print("{}\n", json{{"features", got.features}, {"real", got.real}, {"rows", rows}}.dump(2));
+    print_json({{"features", got.features}, {"real", got.real}, {"rows", rows}});
   } else {
     fmt::print("{}", table);
   }

@@ -5,18 +5,23 @@
 #endif
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 
 #include "checks.h"
 #include "commands.h"
 #include "gan.h"
+#include "guard.h"
 #include "hastings/core/error.h"
+#include "hastings/core/json.h"
 #include "hastings/io/run_folder.h"
-#include "progress.h"
 
 namespace {
 
 using hastings::app::at_least;
+using hastings::app::between;
 using hastings::app::RunOptions;
 
 void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow, bool sampling) {
@@ -46,6 +51,7 @@ void add_fit_options(CLI::App& command, RunOptions& o, std::string& flow, bool s
       .add_option(sampling ? "--max-learn-seconds" : "--max-seconds,--max-learn-seconds", learn.max_seconds,
                   "Most seconds of learning (0: no limit)")
       ->capture_default_str()
+      ->check(at_least(0))
       ->group("Learning");
   command
       .add_option("--target-acceptance", learn.target_acceptance,
@@ -121,7 +127,7 @@ void add_sample_options(CLI::App& command, RunOptions& o) {
       .add_option("--target-ess", request.target_ess,
                   "Draw until every output has this bulk ESS, after no more learning than that needs (0: --draws)")
       ->capture_default_str()
-      ->check(at_least(0))
+      ->check(between(0, 1e12))
       ->group("Sampling")
       ->excludes(resume);
   command.add_option("--max-seconds", request.max_seconds, "Most seconds of sampling (0: no limit)")
@@ -228,19 +234,18 @@ int run(int argc, char** argv) {
   reproduce->add_flag("-q,--quiet", options.common.quiet, "No progress");
 
   hastings::app::GanCommands gan(app);
+  hastings::app::check_numbers(app);
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fputs(fmt::format("hastings: {}\n", error.what()).c_str(), stderr);
-    return 2;
+    return hastings::app::fail(2, error.what());
   }
   options.fit.flow.family = flow;
   options.fit.learn.wanted_ess = options.sample.target_ess;  // no more learning than that needs
   options.fit.start.seed = options.fit.learn.seed = options.sample.options.seed = seed;
   options.fit.learn.threads = options.sample.options.threads = threads;
-  hastings::app::watch_interrupts();
   if (const auto code = gan.run()) return *code;
   if (targets->parsed()) return hastings::app::list_targets_command(options.common);
   if (fit->parsed()) return hastings::app::fit_command(options);
@@ -261,20 +266,33 @@ void keep_freed_memory() {
 #endif
 }
 
+// Runs the command; its errors as a line and a code.
+int run_to_the_end(int argc, char** argv) {
+  using hastings::app::fail;
+  try {
+    const int code = run(argc, argv);
+    if (code == 0 && hastings::app::interrupted()) return fail(130, "interrupted");
+    return code;
+  } catch (const std::exception& error) {
+    if (hastings::app::interrupted()) {
+      const bool known = dynamic_cast<const hastings::Interrupted*>(&error) != nullptr;
+      return fail(130, known ? error.what() : "interrupted");
+    }
+    if (hastings::is_out_of_memory(error)) return fail(5, "out of memory");
+    if (const auto* own = dynamic_cast<const hastings::Error*>(&error)) return fail(own->exit_code(), own->what());
+    if (const auto* json = dynamic_cast<const nlohmann::json::exception*>(&error))
+      return fail(3, fmt::format("a file of the run is damaged: {}", hastings::reason_of(*json)));
+    if (dynamic_cast<const std::system_error*>(&error) != nullptr) return fail(3, error.what());
+    const std::string text = error.what();
+    return fail(1, fmt::format("unexpected error: {}", text.substr(0, text.find('\n'))));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   keep_freed_memory();
-  try {
-    return run(argc, argv);
-  } catch (const hastings::Error& error) {
-    std::fputs(fmt::format("hastings: {}\n", error.what()).c_str(), stderr);
-    return error.exit_code();
-  } catch (const std::bad_alloc&) {
-    std::fputs("hastings: out of memory\n", stderr);
-    return 5;
-  } catch (const std::exception& error) {
-    std::fputs(fmt::format("hastings: unexpected error: {}\n", error.what()).c_str(), stderr);
-    return 1;
-  }
+  const auto asks = [](const char* word) { return std::string_view(word) == "--json"; };
+  hastings::app::watch_over_the_end(std::any_of(argv + 1, argv + argc, asks));
+  return hastings::app::flushed(run_to_the_end(argc, argv));
 }

@@ -4,16 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <numeric>
 
+#include "guard.h"
+
 namespace hastings::app {
 namespace {
-
-std::atomic<bool> interrupted{false};
 
 std::string bar(double share) {
   const int width = 24, full = static_cast<int>(std::clamp(share, 0.0, 1.0) * width);
@@ -23,24 +21,17 @@ std::string bar(double share) {
 }
 
 std::string clock(double seconds) {
-  const auto s = static_cast<int64_t>(seconds + 0.5);
+  const auto s = static_cast<int64_t>(std::clamp(seconds, 0.0, 1e9) + 0.5);
+  if (s >= 72 * 3600) return fmt::format("{} days", s / 86400);
   return s < 60 ? fmt::format("{} s", s) : fmt::format("{}:{:02} min", s / 60, s % 60);
 }
 
 }  // namespace
 
-void watch_interrupts() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = true; };
-  action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 Progress::Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
 Progress::~Progress() { done(); }
 
-bool Progress::should_stop() { return interrupted; }
+bool Progress::should_stop() { return interrupted(); }
 
 void Progress::show(const std::string& line, bool last) {
   if (quiet_) return;
@@ -102,9 +93,10 @@ void Progress::on_sample(const SampleProgress& p) {
   const std::string what = std::isnan(p.acceptance)
                                ? fmt::format("{:.0f} proposals scored", done)
                                : fmt::format("{:.0f} draws, acceptance {:.3f}", done, p.acceptance);
-  show(fmt::format("sample {} {}, about {} left", bar(share), what,
-                   clock(share > 0 ? seconds * (1 - share) / share : 0)),
-       false);
+  // Where draws are made until they suffice, nobody knows how many that will be.
+  const std::string left =
+      share > 0 && share <= 1 ? fmt::format(", about {} left", clock(seconds * (1 - share) / share)) : "";
+  show(fmt::format("sample {} {}{}", bar(share), what, left), false);
 }
 
 void Progress::on_summary() {

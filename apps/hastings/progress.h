@@ -31,7 +31,4 @@ class Progress final : public Observer {
   std::vector<int64_t> chain_done_;
 };
 
-// From now on Ctrl-C asks the running task to stop.
-void watch_interrupts();
-
 }  // namespace hastings::app

@@ -19,13 +19,20 @@ namespace {
 constexpr size_t kBuffer = 1 << 20;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
-  throw DataError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+  const char* why = errno == ENOENT ? "its folder is not there (was it removed?)" : std::strerror(errno);
+  throw DataError(fmt::format("{}: {}: {}", path, what, why));
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+std::string temporary_of(const std::string& path) {
+  const std::filesystem::path p = path;
+  return (p.parent_path() / fmt::format(".{}.hastings-tmp", p.filename().string())).string();
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(temporary_of(path_)) {
+  ::unlink(temporary_.c_str());  // what a kill left
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(path_, "cannot be written");
   buffer_.reserve(kBuffer);
 }
@@ -67,8 +74,11 @@ void write_file(const std::string& path, std::string_view content) {
 }
 
 std::string read_file(const std::string& path) {
+  const std::filesystem::file_status status = std::filesystem::status(path);
   std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path)) throw DataError(fmt::format("{}: cannot be read", path));
+  // A directory has no bytes, a device may have no end.
+  if (!file || !(std::filesystem::is_regular_file(status) || std::filesystem::is_fifo(status)))
+    throw DataError(fmt::format("{}: cannot be read", path));
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

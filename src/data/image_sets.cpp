@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "../core/arithmetic.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/core/random.h"
@@ -73,12 +74,8 @@ Tensor read_idx(const std::string& path) {
       bytes.size() < 4 + 4 * sizes)
     fail(path, "is not an idx file of bytes");
   std::vector<int64_t> shape;
-  int64_t count = 1;
-  for (size_t i = 0; i < sizes; ++i) {
-    shape.push_back(big_endian(bytes, 4 + 4 * i));
-    count *= std::min<int64_t>(shape.back(), int64_t{1} << 31);
-    if (count > int64_t{1} << 40) fail(path, "has an impossible size");
-  }
+  for (size_t i = 0; i < sizes; ++i) shape.push_back(big_endian(bytes, 4 + 4 * i));
+  const int64_t count = elements_of(shape).value_or(-1);
   if (static_cast<int64_t>(bytes.size() - 4 - 4 * sizes) != count)
     fail(path, "does not have the length its header says");
   Tensor out = at::empty(shape, at::kByte);
@@ -232,8 +229,14 @@ Splits make_splits(const ImageSet& images, const SplitOptions& options, uint64_t
   const int64_t share = n / (options.train ? 3 : 2);  // of few images
   const int64_t calibrate = std::min(options.calibrate, share);
   const int64_t reference = options.train ? std::min(options.reference, share) : n - calibrate;
+  const std::string parts = options.train ? "train, calibrate and score" : "calibrate and score";
   if (calibrate < 100 || reference < 100)
-    fail(images.name, fmt::format("{} images are too few to train, calibrate and score apart (300 at least)", n));
+    fail(images.name, n >= (options.train ? 300 : 200)
+                          ? fmt::format("of its {} images {} are kept to calibrate and {} to score: at least 100 each are "
+                                        "needed (--calibrate-images, --reference-images)",
+                                        n, calibrate, reference)
+                          : fmt::format("{} images are too few to {} apart ({} are needed)", n, parts,
+                                        options.train ? 300 : 200));
   Stream stream(seed, 0, Purpose::kBatch);
   const std::vector<int64_t> first = to_vector(stream.permutation(n - test)),
                              last = to_vector(stream.permutation(std::max<int64_t>(test, 1)));

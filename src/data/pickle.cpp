@@ -17,7 +17,8 @@ using Kind = Pickled::Kind;
 // needs.
 class Machine {
  public:
-  Machine(const std::string& file, std::string_view& bytes) : file_(file), bytes_(bytes) {}
+  Machine(const std::string& file, std::string_view& bytes, PickleArena& arena)
+      : file_(file), bytes_(bytes), arena_(arena), left_(kPickleFactor * bytes.size()) {}
 
   PickledRef run() {
     while (true) {
@@ -52,12 +53,20 @@ class Machine {
     return out;
   }
 
-  static PickledRef make(Kind kind) {
-    auto out = std::make_shared<Pickled>();
-    out->kind = kind;
-    return out;
+  // Accounts for memory: a part may be copied by an opcode much shorter than itself.
+  void charge(uint64_t size) {
+    if (size > left_) fail(fmt::format("is not a sound pickle: it would take more than {} times its size", kPickleFactor));
+    left_ -= size;
   }
-  void push(PickledRef value) { stack_.push_back(std::move(value)); }
+  PickledRef make(Kind kind) {
+    charge(sizeof(Pickled));
+    arena_.emplace_back().kind = kind;
+    return &arena_.back();
+  }
+  void push(PickledRef value) {
+    charge(sizeof(PickledRef));
+    stack_.push_back(value);
+  }
   void push_int(int64_t value) {
     auto out = make(Kind::kInt);
     out->number = value;
@@ -65,6 +74,7 @@ class Machine {
   }
   void push_text(Kind kind, std::string text) {
     auto out = make(kind);
+    charge(text.size());
     out->text = std::move(text);
     push(out);
   }
@@ -79,7 +89,7 @@ class Machine {
     return stack_.back();
   }
   std::vector<PickledRef> pop_to_mark() {
-    if (marks_.empty()) fail("is not a sound pickle");
+    if (marks_.empty() || marks_.back() > stack_.size()) fail("is not a sound pickle");
     const auto from = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<PickledRef> out(from, stack_.end());
     stack_.erase(from, stack_.end());
@@ -92,7 +102,10 @@ class Machine {
     for (size_t i = count; i-- > 0;) out->items[i] = pop();
     push(out);
   }
-  void remember(uint64_t key) { memo_[key] = top(); }
+  void remember(uint64_t key) {
+    charge(64);  // of a node of the map
+    memo_[key] = top();
+  }
   void recall(uint64_t key) {
     const auto found = memo_.find(key);
     if (found == memo_.end()) fail("is not a sound pickle");
@@ -101,6 +114,7 @@ class Machine {
   void add_entries(const std::vector<PickledRef>& flat) {
     if (flat.size() % 2 != 0) fail("is not a sound pickle");
     auto target = top();
+    charge(flat.size() * sizeof(PickledRef));
     for (size_t i = 0; i < flat.size(); i += 2) target->entries.emplace_back(flat[i], flat[i + 1]);
   }
   int64_t long_of(uint64_t width) {
@@ -123,6 +137,7 @@ class Machine {
         take(8);
         break;  // FRAME
       case '(':
+        charge(sizeof(size_t));
         marks_.push_back(stack_.size());
         break;  // MARK
       case '0':
@@ -246,6 +261,7 @@ class Machine {
       case 'e':
       case 0x90: {  // APPENDS, ADDITEMS
         const auto values = pop_to_mark();
+        charge(values.size() * sizeof(PickledRef));
         auto& items = top()->items;
         items.insert(items.end(), values.begin(), values.end());
         break;
@@ -268,6 +284,7 @@ class Machine {
       }
       case 0x93: {  // STACK_GLOBAL
         const auto name = pop(), module = pop();
+        charge(name->text.size() + module->text.size());
         push_text(Kind::kGlobal, module->text + "." + name->text);
         break;
       }
@@ -275,6 +292,7 @@ class Machine {
       case 0x81: {  // REDUCE, NEWOBJ: noted, not called
         const auto arguments = pop(), callee = pop();
         auto out = make(Kind::kCall);
+        charge(callee->text.size() + arguments->items.size() * sizeof(PickledRef));
         out->text = callee->text;
         out->items = arguments->items;
         push(out);
@@ -297,6 +315,8 @@ class Machine {
 
   const std::string& file_;
   std::string_view& bytes_;
+  PickleArena& arena_;
+  uint64_t left_;  // bytes of memory that may still be taken
   std::vector<PickledRef> stack_;
   std::vector<size_t> marks_;
   std::map<uint64_t, PickledRef> memo_;
@@ -304,6 +324,8 @@ class Machine {
 
 }  // namespace
 
-PickledRef read_pickle(const std::string& file, std::string_view& bytes) { return Machine(file, bytes).run(); }
+PickledRef read_pickle(const std::string& file, std::string_view& bytes, PickleArena& arena) {
+  return Machine(file, bytes, arena).run();
+}
 
 }  // namespace hastings

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -17,6 +18,10 @@
 
 namespace hastings {
 namespace {
+
+constexpr double kMaxColumns = 100000;
+// A sparse table may be large where its file is: so many bytes for each one in it, or so many in any case.
+constexpr uint64_t kMaxFactor = 1000, kAlways = uint64_t{64} << 20;
 
 std::optional<double> parse_number(std::string_view text) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
@@ -32,28 +37,38 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// Comma, else semicolon, else white space.
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
-  const char separator = line.find(',') != std::string_view::npos   ? ','
-                         : line.find(';') != std::string_view::npos ? ';'
-                                                                    : ' ';
-  if (separator == ' ') {
-    for (size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
-      const size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
-      fields.push_back(line.substr(at, end - at));
-      at = end;
-    }
-    return fields;
+// The first of the separators that stands outside quotes, from `at` on.
+size_t find_outside(std::string_view line, std::string_view separators, size_t at) {
+  bool quoted = false;
+  for (; at < line.size(); ++at) {
+    if (line[at] == '"') quoted = !quoted;
+    if (!quoted && separators.find(line[at]) != std::string_view::npos) return at;
   }
+  return std::string_view::npos;
+}
+
+// Comma, else semicolon, else white space; a field in quotes may hold any of them.
+std::vector<std::string_view> split(std::string_view line) {
+  const std::string_view separators = find_outside(line, ",", 0) != std::string_view::npos   ? ","
+                                      : find_outside(line, ";", 0) != std::string_view::npos ? ";"
+                                                                                             : " \t\r";
+  const bool white = separators.size() > 1;
+  std::vector<std::string_view> fields;
   for (size_t at = 0;;) {
-    const size_t end = line.find(separator, at);
+    const size_t end = find_outside(line, separators, at);
     std::string_view field = trimmed(line.substr(at, end == std::string_view::npos ? end : end - at));
+    const bool nothing = white && field.empty();  // between two blanks
     if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
-    fields.push_back(field);
+    if (!nothing) fields.push_back(field);
     if (end == std::string_view::npos) return fields;
     at = end + 1;
   }
+}
+
+uint64_t file_size(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : size;
 }
 
 struct Rows {
@@ -100,8 +115,8 @@ void append_sparse(const std::string& path, int64_t line, const std::vector<std:
     if (colon == std::string_view::npos)
       fail(path, line, i + 1, fmt::format("'{}' is not index:value", std::string(fields[i])));
     const double index = number_at(path, line, i + 1, fields[i].substr(0, colon));
-    if (index < 1 || index != std::floor(index) || index > 1e6)
-      fail(path, line, i + 1, "the index must be a whole number from 1");
+    if (index < 1 || index != std::floor(index) || index > kMaxColumns)
+      fail(path, line, i + 1, fmt::format("the index must be a whole number from 1 to {}", kMaxColumns));
     const auto column = static_cast<size_t>(index);
     if (row.size() < column) row.resize(column, 0.0);
     row[column - 1] = number_at(path, line, i + 1, fields[i].substr(colon + 1));
@@ -119,9 +134,16 @@ Rows read_rows(const std::string& path) {
   int64_t line = 0;
   bool sparse = false;
   size_t width = 0;
+  uint64_t cells = 0;
+  const auto check_size = [&, bytes = file_size(path)](uint64_t wanted) {
+    if (wanted * sizeof(double) > std::max(kAlways, kMaxFactor * bytes))
+      throw DataError(fmt::format("{}: its rows, written out, are more than {} times the file", path, kMaxFactor));
+  };
   while (std::getline(file, text)) {
     ++line;
-    const auto content = trimmed(text);
+    std::string_view content = text;
+    if (line == 1 && content.starts_with("\xef\xbb\xbf")) content.remove_prefix(3);  // a byte order mark
+    content = trimmed(content);
     if (content.empty() || content.front() == '#') continue;
     const auto fields = split(content);
     if (rows.values.empty() && rows.names.empty()) {
@@ -133,10 +155,12 @@ Rows read_rows(const std::string& path) {
     }
     if (sparse) {
       append_sparse(path, line, fields, rows, width);
+      check_size(cells += rows.values.back().size());
     } else {
       append_dense(path, line, fields, rows);
     }
   }
+  if (sparse) check_size(rows.values.size() * (width + 1));
   if (file.bad()) throw DataError(fmt::format("{}: reading failed after line {}", path, line));
   if (rows.values.empty()) throw DataError(fmt::format("{}: holds no rows", path));
   for (auto& row : rows.values) {  // pad sparse rows up to the widest, label last

@@ -8,6 +8,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/data/weights.h"
 #include "hastings/gan/choose.h"
 #include "numbers.h"
@@ -33,8 +34,7 @@ CalibrationQuality quality_from(json j) {
 
 }  // namespace
 
-void save_calibration(const std::string& folder, const ChosenCalibration& c) {
-  const auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
+void save_calibration(OutputFolder& folder, const ChosenCalibration& c) {
   Weights tensors = {{"real_scores", at::tensor(c.real_scores, at::kDouble)}};
   if (c.calibration.weight.defined()) tensors["weight"] = c.calibration.weight;
   const json j = {{"method", c.calibration.method},
@@ -55,17 +55,21 @@ void save_calibration(const std::string& folder, const ChosenCalibration& c) {
                   {"trials", c.trials},
                   {"reasons", c.reasons},
                   {"warnings", c.warnings}};
-  std::filesystem::remove(file("calibration.json"));  // until all of the new one is there
-  if (c.calibration.of_witness()) c.calibration.witness->save(file("witness"));
-  write_safetensors(file("calibration.safetensors"), tensors);
-  write_file(file("calibration.json"), j.dump(2) + "\n");
+  folder.remove("calibration.json");  // until all of the new one is there
+  if (c.calibration.of_witness()) {
+    folder.file("witness.safetensors");
+    const std::string description = folder.file("witness.json");
+    c.calibration.witness->save(description.substr(0, description.size() - 5));
+  }
+  write_safetensors(folder.file("calibration.safetensors"), tensors);
+  write_file(folder.file("calibration.json"), j.dump(2) + "\n");
 }
 
 ChosenCalibration load_calibration(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "calibration.json").string();
   if (!std::filesystem::exists(path))
     throw ConfigError(fmt::format("{}: is not calibrated; `hastings gan calibrate` does that", folder));
-  const json j = json::parse(read_file(path), nullptr, false);
+  const json j = read_json(path);
   const std::string tensor_path = (std::filesystem::path(folder) / "calibration.safetensors").string();
   const Weights tensors = read_weights(tensor_path);
   ChosenCalibration c;

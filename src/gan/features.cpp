@@ -9,6 +9,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
 
 namespace hastings {
@@ -17,35 +18,43 @@ namespace fs = std::filesystem;
 
 using nlohmann::json;
 
-void FeatureNetwork::build(const std::string& text, const std::string& file) {
-  const json description = json::parse(text, nullptr, false, true);
-  if (!description.is_object()) throw DataError(fmt::format("{}: is not a JSON object", file));
+void FeatureNetwork::build(const json& description, const std::string& file, const Weights& weights,
+                           const std::string& weight_file) {
   try {
-    network_ = build_network(description);
+    network_ = build_network(description, nullptr, most_weights(weights));
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", file, error.what()));
   }
   name_ = description.value("name", fs::path(file).stem().string());
   description_ = description.dump(2);
+  network_->load(weights, weight_file, /*leftovers=*/true);
 }
 
-void FeatureNetwork::load(const Weights& weights, const std::string& file) {
-  network_->load(weights, file, /*leftovers=*/true);
+namespace {
+
+json parsed(const std::string& text, const std::string& file) {
+  json description = parse_json(file, text, /*comments=*/true);
+  if (!description.is_object()) throw DataError(fmt::format("{}: is not a JSON object", file));
+  for (const char* key : {"name", "weights"}) {
+    if (description.contains(key) && !description[key].is_string())
+      throw DataError(fmt::format("{}: '{}' must be a text", file, key));
+  }
+  return description;
 }
+
+}  // namespace
 
 FeatureNetwork::FeatureNetwork(const std::string& path, const std::string& weights) {
-  build(read_file(path), path);
-  const json description = json::parse(description_);
+  const json description = parsed(read_file(path), path);
   if (weights.empty() && !description.contains("weights"))
     throw ConfigError(fmt::format("{}: needs 'weights', the file they are in", path));
   const std::string file =
       weights.empty() ? (fs::path(path).parent_path() / description["weights"].get<std::string>()).string() : weights;
-  load(read_weights(file), file);
+  build(description, path, read_weights(file), file);
 }
 
 FeatureNetwork::FeatureNetwork(const std::string& description, const Weights& weights) {
-  build(description, "features");
-  load(weights, "features");
+  build(parsed(description, "features"), "features", weights, "features");
 }
 
 void FeatureNetwork::save(const std::string& stem) const {

@@ -12,6 +12,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
 #include "hastings/gan/classifier.h"
 
@@ -22,12 +23,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 std::string in(const std::string& folder, const std::string& file) { return (fs::path(folder) / file).string(); }
-
-json read_json(const std::string& path) {
-  const json out = json::parse(read_file(path), nullptr, false);
-  if (out.is_discarded()) throw DataError(fmt::format("{}: is damaged", path));
-  return out;
-}
 
 json to_json(const GanData& d) {
   return {{"spec", d.spec},
@@ -69,6 +64,7 @@ json to_json(const GanTrainRequest& r) {
           {"threads", r.threads}};
 }
 
+constexpr const char* kHistoryLine = "history.line";  // in the state
 constexpr const char* kHistoryHead = "iteration,discriminator_loss,generator_loss,acceptance,seconds\n";
 
 // Averages over the iterations since the last line, one line each.
@@ -90,8 +86,17 @@ struct History {
     discriminator = generator = acceptance = 0;
     count = 0;
   }
+  // The line under way, to go on with.
+  Tensor under_way() const {
+    return at::tensor({discriminator, generator, acceptance, static_cast<double>(count)}, at::kDouble);
+  }
   // Lines after the stored iteration belong to work that was lost.
-  void take_up(const std::string& stored, int64_t iteration, double& seconds) {
+  void take_up(const Tensor& line, const std::string& stored, int64_t iteration, double& seconds) {
+    const double* sums = line.data_ptr<double>();
+    discriminator = sums[0];
+    generator = sums[1];
+    acceptance = sums[2];
+    count = static_cast<int64_t>(sums[3]);
     std::istringstream lines(stored);
     std::string row;
     std::getline(lines, row);
@@ -104,9 +109,9 @@ struct History {
 };
 
 // `modules`: the folder that paths of TorchScript modules are relative to.
-void save_networks(const std::string& folder, const Pair& pair, const std::string& modules = "") {
+void save_networks(OutputFolder& folder, const Pair& pair, const std::string& modules = "") {
   json description = json::parse(pair.description);
-  fs::remove(in(folder, "calibration.json"));  // it was of other networks
+  folder.remove("calibration.json");  // it was of other networks
   for (const auto& [name, network] :
        {std::pair{"generator", pair.generator.get()}, {"discriminator", pair.discriminator.get()}}) {
     json& part = description[name];
@@ -115,17 +120,21 @@ void save_networks(const std::string& folder, const Pair& pair, const std::strin
       continue;
     }
     part["weights"] = fmt::format("{}.safetensors", name);
-    write_safetensors(in(folder, part["weights"]), network->weights());
+    write_safetensors(folder.file(part["weights"]), network->weights());
   }
-  write_file(in(folder, "pair.json"), description.dump(2) + "\n");
+  write_file(folder.file("pair.json"), description.dump(2) + "\n");
 }
 
-void save_grid(const std::string& folder, const Pair& pair, uint64_t seed, int64_t iteration) {
+void save_grid(OutputFolder& folder, const Pair& pair, uint64_t seed, int64_t iteration) {
   const at::NoGradGuard no_grad;
   Stream stream(seed, 0, Purpose::kOutput);  // the same latents every time: one sees them change
   const Tensor images = to_bytes(pair.generate(pair.latent.draw(stream, 64)));
-  make_directory(in(folder, "samples"));
-  write_png(in(folder, fmt::format("samples/{:07}.png", iteration)), image_grid(images, 8));
+  write_png(folder.file(fmt::format("samples/{:07}.png", iteration)), image_grid(images, 8));
+}
+
+Weights cloned(Weights weights) {
+  for (auto& [name, tensor] : weights) tensor = tensor.clone();
+  return weights;
 }
 
 // Tensor operations on so many threads while it lives.
@@ -156,9 +165,8 @@ SplitImages load_split_images(const GanData& data) {
   return out;
 }
 
-void save_splits(const std::string& folder, const SplitImages& images) {
-  make_directory(folder);
-  write_file(in(folder, "splits.json"), json{{"data", to_json(images.data)},
+void save_splits(OutputFolder& folder, const SplitImages& images) {
+  write_file(folder.file("splits.json"), json{{"data", to_json(images.data)},
                                              {"fingerprint", images.fingerprint},
                                              {"train", images.splits.train},
                                              {"calibrate", images.splits.calibrate},
@@ -183,7 +191,7 @@ SplitImages load_splits(const std::string& folder, const std::string& spec) {
   if (!spec.empty()) out.data.spec = spec;
   out.images = read_images(out.data.spec, out.data.images);
   out.fingerprint = fingerprint(out.images);
-  if (j.value("fingerprint", out.fingerprint) != out.fingerprint)
+  if (!j.contains("fingerprint") || j["fingerprint"] != out.fingerprint)
     throw DataError(
         fmt::format("{}: these are not the images that {} split (others, or in another order); the parts would mix",
                     out.data.spec, path));
@@ -191,14 +199,13 @@ SplitImages load_splits(const std::string& folder, const std::string& spec) {
   return out;
 }
 
-void import_pair(const std::string& folder, const Pair& pair, const std::string& from_folder) {
-  make_directory(folder);
+void import_pair(OutputFolder& folder, const Pair& pair, const std::string& from_folder) {
   save_networks(folder, pair, from_folder);
 }
 
-std::shared_ptr<const FeatureNetwork> run_classifiers(const std::string& folder, const SplitImages& images, int threads,
+std::shared_ptr<const FeatureNetwork> run_classifiers(OutputFolder& folder, const SplitImages& images, int threads,
                                                       Observer& observer) {
-  const std::string stem = in(folder, "classifiers");
+  const std::string stem = in(folder.path(), "classifiers");
   if (fs::exists(stem + ".json")) return std::make_shared<FeatureNetwork>(stem + ".json");
   if (images.splits.train.empty() || !images.images.labels.defined()) return nullptr;
   const Tensor rows = at::tensor(images.splits.train, at::kLong);
@@ -207,6 +214,7 @@ std::shared_ptr<const FeatureNetwork> run_classifiers(const std::string& folder,
     options.threads = threads;
     auto learned = std::make_shared<FeatureNetwork>(learn_classifiers(
         images.images.pixels.index_select(0, rows), images.images.labels.index_select(0, rows), options, observer));
+    for (const char* kind : {".safetensors", ".json"}) folder.file(std::string("classifiers") + kind);
     learned->save(stem);
     return learned;
   } catch (const DataError& error) {
@@ -217,12 +225,23 @@ std::shared_ptr<const FeatureNetwork> run_classifiers(const std::string& folder,
 
 bool is_gan_run(const std::string& folder) { return fs::exists(in(folder, "pair.json")); }
 
+namespace {
+
+std::string stored_description(const std::string& folder) {
+  const json config = read_json(in(folder, "config.json"));
+  if (!config.is_object() || !config.contains("pair"))
+    throw DataError(fmt::format("{}: is damaged", in(folder, "config.json")));
+  return config["pair"].dump();
+}
+
+}  // namespace
+
 GanTrainRequest stored_gan_request(const std::string& folder) {
   const std::string path = in(folder, "config.json");
   if (!fs::exists(path)) throw ConfigError(fmt::format("{}: holds no training to resume", folder));
-  const json j = read_json(path).value("train", json::object());
   GanTrainRequest r;
   try {
+    const json config = read_json(path), &j = config.at("train");
     r.train.loss = j.at("loss").get<std::string>();
     r.train.batch = j.at("batch").get<int64_t>();
     r.train.iterations = j.at("iterations").get<int64_t>();
@@ -242,12 +261,12 @@ GanTrainRequest stored_gan_request(const std::string& folder) {
   return r;
 }
 
-GanTrained train_gan(const std::string& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
+GanTrained train_gan(OutputFolder& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
                      Observer& observer) {
   request.train.validate();
   const Tensor pixels = images.part(images.splits.train);
   const std::vector<int64_t> shape = {pixels.size(1), pixels.size(2), pixels.size(3)};
-  const std::string description = resume ? read_json(in(folder, "config.json")).at("pair").dump()
+  const std::string description = resume ? stored_description(folder.path())
                                   : fs::exists(request.networks)
                                       ? read_file(request.networks)
                                       : preset_pair(request.networks, shape, request.width, request.latent);
@@ -256,18 +275,23 @@ GanTrained train_gan(const std::string& folder, const SplitImages& images, const
     throw ConfigError(fmt::format("{}: makes images of {}x{}x{}, the data are {}x{}x{}", request.networks,
                                   pair.image[0], pair.image[1], pair.image[2], shape[0], shape[1], shape[2]));
   GanTrainer trainer(pair, pixels, request.train);
-  const std::string state_path = in(folder, "state.safetensors"), history_path = in(folder, "history.csv");
+  if (!resume) folder.clear();
+  const std::string state_path = folder.file("state.safetensors"), history_path = folder.file("history.csv");
   History history;
   double seconds_before = 0;
   if (resume && fs::exists(state_path)) {
-    trainer.restore(read_weights(state_path), state_path);
-    if (fs::exists(history_path)) history.take_up(read_file(history_path), trainer.iteration(), seconds_before);
+    const Weights state = read_weights(state_path);
+    trainer.restore(state, state_path);
+    const auto line = state.find(kHistoryLine);
+    if (line == state.end() || line->second.numel() != 4 || line->second.scalar_type() != at::kDouble)
+      throw DataError(fmt::format("{}: has no '{}'; it is of an earlier version", state_path, kHistoryLine));
+    history.take_up(line->second, fs::exists(history_path) ? read_file(history_path) : "", trainer.iteration(),
+                    seconds_before);
   }
-  make_directory(folder);
   GanTrainRequest resolved = request;
   resolved.threads = resolve_threads(request.threads);
   write_file(
-      in(folder, "config.json"),
+      folder.file("config.json"),
       json{{"train", to_json(resolved)}, {"pair", json::parse(pair.description)}, {"data", to_json(images.data)}}.dump(
           2) +
           "\n");
@@ -282,19 +306,35 @@ GanTrained train_gan(const std::string& folder, const SplitImages& images, const
     return seconds_before + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   auto store = [&] {
-    write_safetensors(state_path, trainer.state());
+    folder.check();
+    Weights state = trainer.state();
+    state[kHistoryLine] = history.under_way();
+    // The history first: its lines beyond the state are known as such, and lines that were lost are not.
     write_file(history_path, history.text);
+    write_safetensors(state_path, state);
   };
   GanTrained out;
-  double last_store = since();
+  double last_store = since(), step_seconds = 0;
   double acceptance = std::nan("");
   while (trainer.iteration() < trainer.iterations()) {
     if (observer.should_stop()) {
       out.interrupted = true;
       break;
     }
-    GanProgress p = trainer.step();
+    // A slow step is given up in the middle when somebody wants to stop; what was before it is kept for that.
+    const bool slow = step_seconds > 0.3;
+    const Weights before = slow ? cloned(trainer.state()) : Weights();
+    GanProgress p;
+    const double begun = since();
+    try {
+      p = trainer.step(slow ? &observer : nullptr);
+    } catch (const Interrupted&) {
+      trainer.restore(before, "the state before");
+      out.interrupted = true;
+      break;
+    }
     p.seconds = since();
+    step_seconds = p.seconds - begun;
     history.add(p);
     acceptance = std::isfinite(acceptance) ? 0.98 * acceptance + 0.02 * p.acceptance : p.acceptance;
     if (p.iteration % line_every == 0) history.line(p.iteration, p.seconds);

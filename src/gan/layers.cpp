@@ -9,17 +9,17 @@
 #include <numeric>
 #include <set>
 
+#include "../core/arithmetic.h"
 #include "conv_transpose.h"
 #include "hastings/core/error.h"
+#include "hastings/core/json.h"
 
 namespace hastings {
 namespace {
 
 using nlohmann::json;
 
-int64_t numel(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
+int64_t numel(const Shape& shape) { return elements_of(shape).value_or(-1); }
 
 // One layer's JSON, read field by field; what nobody read is a misspelling.
 class Fields {
@@ -38,9 +38,15 @@ class Fields {
     used_.insert(key);
     if (!json_.contains(key)) fail(fmt::format("needs '{}'", key));
     try {
-      return json_[key].get<T>();
+      if constexpr (std::is_same_v<T, int64_t>) {
+        return whole_number(fmt::format("'{}'", key), json_[key]);
+      } else {
+        return json_[key].get<T>();
+      }
     } catch (const json::exception&) {
-      fail(fmt::format("'{}' has the value {}, which is of the wrong kind", key, json_[key].dump()));
+      fail(fmt::format("'{}' has the value {}, which is of the wrong kind", key, json_[key].dump().substr(0, 60)));
+    } catch (const DataError& error) {
+      fail(error.what());
     }
   }
   template <class T>
@@ -49,17 +55,13 @@ class Fields {
     return json_.contains(key) ? get<T>(key) : otherwise;
   }
   int64_t positive(const char* key) {
-    const auto value = get<int64_t>(key);
-    if (value < 1 || value > 1 << 20) fail(fmt::format("'{}' is {}: must be positive", key, value));
-    return value;
+    return within(key, get<int64_t>(key), 1);
   }
   int64_t positive(const char* key, int64_t otherwise) {
     return has(key) ? positive(key) : (used_.insert(key), otherwise);
   }
   int64_t not_negative(const char* key, int64_t otherwise) {
-    const auto value = get<int64_t>(key, otherwise);
-    if (value < 0 || value > 1 << 20) fail(fmt::format("'{}' is {}: must not be negative", key, value));
-    return value;
+    return within(key, get<int64_t>(key, otherwise), 0);
   }
   void finish() const {
     for (const auto& [key, value] : json_.items()) {
@@ -70,18 +72,30 @@ class Fields {
   const std::string& where() const { return where_; }
 
  private:
+  int64_t within(const char* key, int64_t value, int64_t least) const {
+    constexpr int64_t kMost = 1 << 20;
+    if (value < least || value > kMost) fail(fmt::format("'{}' is {}: must be from {} to {}", key, value, least, kMost));
+    return value;
+  }
   const json& json_;
   std::string where_, type_;
   std::set<std::string> used_;
 };
 
 Tensor fresh(const Init& init, at::IntArrayRef shape, int64_t fan_in, double mean, double sd) {
-  if (init.stream == nullptr) return at::zeros(shape, at::kFloat);
+  const int64_t count = numel(shape.vec());
+  if (init.left != nullptr && (count < 0 || (*init.left -= count) < 0))
+    throw ConfigError("its layers ask for more weights than there are, or than any network has");
+  if (init.stream == nullptr) return at::empty(shape, at::kFloat);
   if (init.fan_in) {
     const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
     return ((init.stream->uniform(shape) * 2 - 1) * bound).to(at::kFloat);
   }
   return (init.stream->normal(shape) * sd + mean).to(at::kFloat);
+}
+
+Tensor fresh_bias(const Init& init, int64_t size, int64_t fan_in) {
+  return init.fan_in ? fresh(init, {size}, fan_in, 0, 0) : at::zeros({size}, at::kFloat);
 }
 
 // y = W x + b with W dense, convolved, or convolved the other way round.
@@ -227,7 +241,7 @@ std::unique_ptr<NetworkLayer> weighted(Fields& f, Shape& shape, const Init& init
   if (f.type() == "linear") {
     if (shape.size() != 1) shape = {numel(shape)};  // as if flattened; forward sees the flat tensor
     layer->weight = fresh(init, {out, shape[0]}, shape[0], 0, 0.02);
-    if (bias) layer->bias = fresh(Init{init.fan_in ? init.stream : nullptr, true}, {out}, shape[0], 0, 0);
+    if (bias) layer->bias = fresh_bias(init, out, shape[0]);
     shape = {out};
     return layer;
   }
@@ -251,7 +265,7 @@ std::unique_ptr<NetworkLayer> weighted(Fields& f, Shape& shape, const Init& init
     if (shape[1] < 1 || shape[2] < 1) f.fail("leaves no pixels");
     layer->weight = fresh(init, {in, out, kernel, kernel}, in * kernel * kernel, 0, 0.02);
   }
-  if (bias) layer->bias = fresh(Init{init.fan_in ? init.stream : nullptr, true}, {out}, in * kernel * kernel, 0, 0);
+  if (bias) layer->bias = fresh_bias(init, out, in * kernel * kernel);
   return layer;
 }
 
@@ -366,7 +380,7 @@ std::unique_ptr<NetworkLayer> reshaped(Fields& f, Shape& shape) {
   }
   if (type == "reshape") {
     const auto to = f.get<Shape>("shape");
-    if (numel(to) != numel(shape))
+    if (numel(to) < 0 || numel(to) != numel(shape))
       f.fail(fmt::format("cannot make [{}] of [{}]", fmt::join(to, ", "), fmt::join(shape, ", ")));
     shape = to;
     Shape full = {-1};
@@ -440,6 +454,8 @@ LayerList build_layers(const json& list, Shape& shape, const Init& init, const s
     const Shape before = shape;
     auto layer = build_layer(f, shape, init, fmt::format("main.{}", i));
     f.finish();
+    if (numel(shape) < 0 || numel(shape) > kMaxValues)
+      f.fail(fmt::format("gives [{}], more than {} values", fmt::join(shape, ", "), kMaxValues));
     // A vector into a convolution is an image of one pixel; an image into a linear layer is flattened.
     if (layer->linear() && f.type() == "linear" && before.size() != 1)
       out.push_back(stateless([](const Tensor& x, const ForwardContext&) { return x.flatten(1); }));

@@ -31,11 +31,14 @@ class NetworkLayer {
 
 using LayerList = std::vector<std::unique_ptr<NetworkLayer>>;
 
-// How fresh weights are drawn.
+// How fresh weights are drawn; without a stream they are left for a file to fill.
 struct Init {
   Stream* stream = nullptr;
   bool fan_in = false;
+  int64_t* left = nullptr;  // weights that the network may still have
 };
+
+constexpr int64_t kMaxValues = int64_t{1} << 28;  // that a layer may give for one input
 
 // Builds layers from their JSON, following the shape of what goes through them; `shape` ends as the output's.
 LayerList build_layers(const nlohmann::json& list, Shape& shape, const Init& init, const std::string& path);

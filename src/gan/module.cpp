@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include "../core/torchscript.h"
 #include "hastings/core/error.h"
 #include "hastings/gan/network.h"
 
@@ -16,11 +17,13 @@ class ModuleNetwork final : public Network {
   ModuleNetwork(std::string path, std::vector<int64_t> input, std::vector<int64_t> output)
       : path_(std::move(path)), input_(std::move(input)), output_(std::move(output)) {
     try {
-      module_ = torch::jit::load(path_, at::kCPU);
+      module_ = load_checked_module(path_);
+    } catch (const Error&) {
+      throw;
     } catch (const std::exception& error) {
+      rethrow_if_out_of_memory(error);
       throw DataError(fmt::format("{}: is not a TorchScript module ({})", path_, first_line(error.what())));
     }
-    module_.eval();
     features_ = module_.find_method("features").has_value();
     check();
   }
@@ -51,6 +54,7 @@ class ModuleNetwork final : public Network {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
+      rethrow_if_out_of_memory(error);
       throw DataError(fmt::format("{}: {} fails on an input of [{}] ({})", path_, method, fmt::join(x.sizes(), ", "),
                                   first_line(error.what())));
     }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "../core/arithmetic.h"
 #include "hastings/core/error.h"
 #include "layers.h"
 
@@ -17,19 +18,25 @@ using nlohmann::json;
 
 class LayerNetwork final : public Network {
  public:
-  LayerNetwork(const json& description, Stream* init) {
+  LayerNetwork(const json& description, Stream* init, int64_t most) {
     if (!description.is_object() || !description.contains("input") || !description.contains("layers"))
       throw ConfigError("a network needs 'input' (its shape) and 'layers' (a list)");
     try {
       input_ = description["input"].get<Shape>();
     } catch (const json::exception&) {
-      throw ConfigError(fmt::format("a network's 'input' is {}: must be a list of sizes", description["input"].dump()));
+      throw ConfigError(fmt::format("a network's 'input' is {}: must be a list of sizes",
+                                    description["input"].dump().substr(0, 60)));
     }
     for (const int64_t n : input_) {
       if (n < 1 || n > 1 << 20) throw ConfigError(fmt::format("a network's 'input' has size {}", n));
     }
+    if (input_.empty() || elements_of(input_).value_or(kMaxValues + 1) > kMaxValues)
+      throw ConfigError(fmt::format("a network's 'input' has no sizes, or more than {} values", kMaxValues));
     Init how;
     how.stream = init;
+    how.left = &most;
+    if (description.contains("init") && !description["init"].is_string())
+      throw ConfigError("a network's 'init' must be dcgan or fan-in");
     const std::string kind = description.value("init", "dcgan");
     if (kind != "dcgan" && kind != "fan-in") throw ConfigError(fmt::format("init '{}': must be dcgan or fan-in", kind));
     how.fan_in = kind == "fan-in";
@@ -123,8 +130,8 @@ class LayerNetwork final : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> build_network(const json& description, Stream* init) {
-  return std::make_unique<LayerNetwork>(description, init);
+std::unique_ptr<Network> build_network(const json& description, Stream* init, int64_t most) {
+  return std::make_unique<LayerNetwork>(description, init, most);
 }
 
 }  // namespace hastings

@@ -9,6 +9,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 
 namespace hastings {
 namespace {
@@ -22,12 +23,18 @@ int64_t numel(const std::vector<int64_t>& shape) {
   return n;
 }
 
-json parse(const std::string& name, const std::string& text) {
-  try {
-    return json::parse(text, nullptr, true, true);
-  } catch (const json::exception& error) {
-    throw DataError(fmt::format("{}: is not JSON ({})", name, error.what()));
+// [channels, height, width]
+std::vector<int64_t> image_shape(const std::string& name, const json& value) {
+  std::vector<int64_t> shape;
+  bool right = value.is_array() && value.size() == 3;
+  for (size_t i = 0; right && i < 3; ++i) {
+    right = value[i].is_number_unsigned() && value[i] >= 1 && value[i] <= 1 << 15;
+    if (right) shape.push_back(value[i].get<int64_t>());
   }
+  if (!right)
+    throw ConfigError(fmt::format("{}: 'image' is {}: must be [channels, height, width]", name,
+                                  value.dump().substr(0, 60)));
+  return shape;
 }
 
 // One of the two networks. The discriminator's closing sigmoid is left out: its logit is what is wanted.
@@ -46,11 +53,18 @@ std::unique_ptr<Network> open(const std::string& name, json part, const std::str
   } else {
     probability = discriminator && part.value("output", "logit") == "probability";
   }
+  std::string path;
+  Weights weights;
+  if (init == nullptr) {
+    if (!part.contains("weights")) throw ConfigError(fmt::format("{}: needs 'weights', the file they are in", name));
+    path = (fs::path(folder) / part["weights"].get<std::string>()).string();
+    weights = read_weights(path);
+  }
   auto network = [&] {
     try {
       json description = {{"input", input}, {"layers", layers}};
       if (part.contains("init")) description["init"] = part["init"];
-      return build_network(description, init);
+      return build_network(description, init, init == nullptr ? most_weights(weights) : kMaxWeights);
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: {}", name, error.what()));
     }
@@ -58,20 +72,17 @@ std::unique_ptr<Network> open(const std::string& name, json part, const std::str
   if (numel(network->output_shape()) != numel(output))
     throw ConfigError(fmt::format("{}: its last layer gives [{}], wanted is [{}]", name,
                                   fmt::join(network->output_shape(), ", "), fmt::join(output, ", ")));
-  if (init == nullptr) {
-    if (!part.contains("weights")) throw ConfigError(fmt::format("{}: needs 'weights', the file they are in", name));
-    const std::string path = (fs::path(folder) / part["weights"].get<std::string>()).string();
-    network->load(read_weights(path), path);
-  }
+  if (init == nullptr) network->load(weights, path);
   return network;
 }
 
 Pair build(const std::string& name, const std::string& text, const std::string& folder, Stream* init) {
-  const json all = parse(name, text);
+  const json all = parse_json(name, text, /*comments=*/true);
+  if (!all.is_object()) throw DataError(fmt::format("{}: is not a JSON object", name));
   Pair pair;
   try {
     pair.description = all.dump(2);
-    pair.image = all.at("image").get<std::vector<int64_t>>();
+    pair.image = image_shape(name, all.at("image"));
     const json& g = all.at("generator");
     const json latent = g.value("latent", json::object());
     pair.latent.dim = latent.value("dim", int64_t{100});
@@ -79,15 +90,14 @@ Pair build(const std::string& name, const std::string& text, const std::string& 
     if (law != "normal" && law != "uniform")
       throw ConfigError(fmt::format("{}: latent law '{}': must be normal or uniform", name, law));
     pair.latent.uniform = law == "uniform";
-    if (pair.image.size() != 3 || pair.latent.dim < 1 || pair.latent.dim > 1 << 16)
-      throw ConfigError(
-          fmt::format("{}: 'image' must be [channels, height, width], and the latent dimension positive", name));
+    if (pair.latent.dim < 1 || pair.latent.dim > 1 << 16)
+      throw ConfigError(fmt::format("{}: the latent's 'dim' is {}: must be from 1 to 65536", name, pair.latent.dim));
     bool ignored = false;
     pair.generator = open(name + ": generator", g, folder, init, false, {pair.latent.dim}, pair.image, ignored);
     pair.discriminator =
         open(name + ": discriminator", all.at("discriminator"), folder, init, true, pair.image, {1}, pair.probability);
   } catch (const json::exception& error) {
-    throw ConfigError(fmt::format("{}: {}", name, error.what()));
+    throw ConfigError(fmt::format("{}: {}", name, reason_of(error)));
   }
   return pair;
 }

@@ -124,7 +124,7 @@ GanTrainer::~GanTrainer() = default;
 int64_t GanTrainer::iteration() const { return impl_->iteration; }
 int64_t GanTrainer::iterations() const { return impl_->iterations; }
 
-GanProgress GanTrainer::step() {
+GanProgress GanTrainer::step(Observer* observer) {
   Impl& t = *impl_;
   const at::AutoGradMode with_grad(true);
   // Streams by iteration: to go on, nothing but its number is needed.
@@ -133,8 +133,13 @@ GanProgress GanTrainer::step() {
   t.pair.generator->train(true, &dropout);
   t.pair.discriminator->train(true, &dropout);
   GanProgress p;
-  for (int64_t k = 0; k < t.critic_steps; ++k)
+  for (int64_t k = 0; k < t.critic_steps; ++k) {
     p.discriminator_loss = t.discriminator_step(t.iteration * t.critic_steps + k, latents);
+    if (observer == nullptr || !observer->should_stop()) continue;
+    t.pair.generator->train(false);
+    t.pair.discriminator->train(false);
+    throw Interrupted("stopped in the middle of a step");
+  }
   p.generator_loss = t.generator_step(latents, p.acceptance);
   t.pair.generator->train(false);
   t.pair.discriminator->train(false);

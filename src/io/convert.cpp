@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <netcdf.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -41,7 +41,10 @@ std::vector<Variable> variables_of(const std::vector<std::string>& names) {
     std::vector<size_t> index;
     for (size_t dot; (dot = base.rfind('.')) != std::string::npos && dot + 1 < base.size() && dot > 0 &&
                      std::all_of(base.begin() + static_cast<long>(dot) + 1, base.end(), ::isdigit);) {
-      index.insert(index.begin(), std::stoul(base.substr(dot + 1)));
+      size_t number = 0;
+      const auto [end, wrong] = std::from_chars(base.data() + dot + 1, base.data() + base.size(), number);
+      if (wrong != std::errc() || number > names.size()) break;  // no index of an array of these
+      index.insert(index.begin(), number);
       base.resize(dot);
     }
     auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == base; });
@@ -76,6 +79,10 @@ std::vector<Variable> variables_of(const std::vector<std::string>& names) {
     }
   }
   return out;
+}
+
+double seconds_of(const json& summary) {
+  return summary["sample_seconds"].is_number() ? summary["sample_seconds"].get<double>() : 0;
 }
 
 // The NetCDF library's calls, with its words for what went wrong.
@@ -137,7 +144,7 @@ void write_group(NetCdf& out, const StoredDraws& stored, const std::string& pref
     out.coordinate(group, "draw", dims[1], count);
     out.attribute(group, "inference_library", "hastings");
     out.attribute(group, "inference_library_version", version());
-    out.attribute(group, "sampling_time", fmt::format("{}", summary["sample_seconds"].get<double>()));
+    out.attribute(group, "sampling_time", fmt::format("{}", seconds_of(summary)));
     return group;
   };
   int dims[2];
@@ -179,9 +186,9 @@ void write_group(NetCdf& out, const StoredDraws& stored, const std::string& pref
   }
 }
 
-std::string to_netcdf(const std::string& folder, const StoredDraws& stored, const Target* target) {
-  const std::string path = folder + "/draws.nc", temporary = fmt::format("{}.tmp-{}", path, ::getpid());
-  const json summary = load_summary(folder);
+std::string to_netcdf(OutputFolder& folder, const StoredDraws& stored, const Target* target) {
+  const std::string path = folder.file("draws.nc"), temporary = temporary_of(path);
+  const json summary = load_summary(folder.path());
   try {
     NetCdf out(temporary);
     write_group(out, stored, "", "", stored.draws(), summary);
@@ -208,13 +215,13 @@ std::string to_netcdf(const std::string& folder, const StoredDraws& stored, cons
   return path;
 }
 
-std::vector<std::string> to_csv(const std::string& folder, const StoredDraws& stored) {
-  const SampleRequest request = finished_request(folder);
-  const std::string target = stored_target(folder);
-  const double seconds = load_summary(folder)["sample_seconds"].get<double>();
+std::vector<std::string> to_csv(OutputFolder& folder, const StoredDraws& stored) {
+  const SampleRequest request = finished_request(folder.path());
+  const std::string target = stored_target(folder.path());
+  const double seconds = seconds_of(load_summary(folder.path()));
   std::vector<std::string> files;
   for (int64_t c = 0; c < stored.chains(); ++c) {
-    files.push_back(fmt::format("{}/chain-{}.csv", folder, c + 1));
+    files.push_back(folder.file(fmt::format("chain-{}.csv", c + 1)));
     write_stan_csv(files.back(), target, request.options, static_cast<int>(c), stored.names(), seconds,
                    [&](int64_t first, int64_t n) {
                      auto read = [&](const char* array) { return stored.read(array, c, first, n); };
@@ -225,20 +232,20 @@ std::vector<std::string> to_csv(const std::string& folder, const StoredDraws& st
 }
 
 // From the text, which has every digit: for runs whose archive was lost.
-std::string to_npz(const std::string& folder) {
+std::string to_npz(OutputFolder& folder) {
   std::vector<Tensor> chains;
-  for (int c = 1; fs::exists(fmt::format("{}/chain-{}.csv", folder, c)); ++c)
-    chains.push_back(read_stan_csv(fmt::format("{}/chain-{}.csv", folder, c)).rows);
-  if (chains.empty()) throw DataError(fmt::format("{}: has neither draws.npz nor chain-1.csv", folder));
+  for (int c = 1; fs::exists(fmt::format("{}/chain-{}.csv", folder.path(), c)); ++c)
+    chains.push_back(read_stan_csv(fmt::format("{}/chain-{}.csv", folder.path(), c)).rows);
+  if (chains.empty()) throw DataError(fmt::format("{}: has neither draws.npz nor chain-1.csv", folder.path()));
   for (const auto& chain : chains) {
-    if (chain.sizes() != chains[0].sizes()) throw DataError(fmt::format("{}: its chains have different sizes", folder));
+    if (chain.sizes() != chains[0].sizes())
+      throw DataError(fmt::format("{}: its chains have different sizes", folder.path()));
   }
   const Tensor all = at::stack(chains);  // [chains, draws, 3 + width]
-  const std::string scratch = fmt::format("{}/.converting-{}", folder, ::getpid());
-  make_directory(scratch);
+  const ScratchFolder scratch(folder, ".converting");
   std::vector<NpzArray> arrays;
   auto add = [&](const char* name, const Tensor& values) {
-    RawFile file(fmt::format("{}/{}", scratch, name), 0);
+    RawFile file(fmt::format("{}/{}", scratch.path(), name), 0);
     const Tensor v = values.contiguous();
     file.append(v.data_ptr<double>(), v.numel());
     file.flush();
@@ -248,24 +255,22 @@ std::string to_npz(const std::string& folder) {
   add("lp", all.select(2, 0));
   add("accept_stat", all.select(2, 1));
   add("log_weight", all.select(2, 2));
-  const std::string path = folder + "/draws.npz";
-  write_npz(scratch + "/draws.npz", arrays);
-  fs::rename(scratch + "/draws.npz", path);
-  fs::remove_all(scratch);
+  const std::string path = folder.file("draws.npz");
+  write_npz(scratch.path() + "/draws.npz", arrays);
+  fs::rename(scratch.path() + "/draws.npz", path);
   return path;
 }
 
 }  // namespace
 
-std::vector<std::string> convert_run(const std::string& folder, const std::string& to, const Target* target) {
-  load_summary(folder);  // says what is missing
-  if (to == "npz") {
-    const std::string path = folder + "/draws.npz";
-    return {fs::exists(path) ? path : to_npz(folder)};
-  }
-  if (to != "csv" && to != "netcdf") throw ConfigError(fmt::format("format '{}': must be csv, netcdf or npz", to));
-  if (!fs::exists(folder + "/draws.npz")) to_npz(folder);
-  const StoredDraws stored(folder);
+std::vector<std::string> convert_run(OutputFolder& folder, const std::string& to, const Target* target) {
+  load_summary(folder.path());  // says what is missing
+  const std::string archive = folder.path() + "/draws.npz";
+  if (to != "csv" && to != "netcdf" && to != "npz")
+    throw ConfigError(fmt::format("format '{}': must be csv, netcdf or npz", to));
+  if (!fs::exists(archive)) to_npz(folder);
+  if (to == "npz") return {archive};
+  const StoredDraws stored(folder.path());
   if (to == "csv") return to_csv(folder, stored);
   return {to_netcdf(folder, stored, target)};
 }

@@ -6,13 +6,14 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
+#include "hastings/data/weights.h"
 
 namespace hastings {
 
@@ -106,6 +107,8 @@ bool is_run(const std::string& folder) { return fs::exists(fs::path(folder) / "p
 
 namespace {
 
+constexpr const char* kFitting = ".fitting";  // holds learning on its way
+
 std::string in(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
 
 // Matrix products round by the kernels that OpenBLAS takes for this CPU: two CPUs may differ with the same seed.
@@ -127,13 +130,8 @@ std::string history_csv(const std::vector<LearnProgress>& history) {
 
 c10::Dict<std::string, Tensor> dictionary(const std::map<std::string, Tensor>& tensors) {
   c10::Dict<std::string, Tensor> out;
-  for (const auto& [name, tensor] : tensors) out.insert(name, tensor.contiguous());
-  return out;
-}
-
-std::map<std::string, Tensor> tensors_of(const c10::IValue& dictionary) {
-  std::map<std::string, Tensor> out;
-  for (const auto& item : dictionary.toGenericDict()) out[item.key().toStringRef()] = item.value().toTensor();
+  // Cloned: of a part of a tensor the whole memory would be written.
+  for (const auto& [name, tensor] : tensors) out.insert(name, tensor.clone(at::MemoryFormat::Contiguous));
   return out;
 }
 
@@ -152,59 +150,43 @@ void write_tensors(const std::string& path, const std::map<std::string, Tensor>&
 }
 
 std::map<std::string, Tensor> read_tensors(const std::string& path) {
-  const std::string bytes = read_file(path);
   try {
-    return tensors_of(torch::jit::pickle_load({bytes.begin(), bytes.end()}));
-  } catch (const std::exception&) {
-    throw DataError(fmt::format("{}: is damaged or not a stored state", path));
+    return read_weights(path);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{} (it is damaged or not a stored state)", error.what()));
   }
 }
 
-void save_fit(const std::string& folder, const Target& target, const FitOptions& options, const Fit& fit,
-              bool replace) {
-  if (is_run(folder) && !replace)
-    throw ConfigError(fmt::format("{}: holds a run already; use --overwrite, or another --output", folder));
-  const std::string fresh = fmt::format("{}.new-{}", folder, ::getpid());
-  fs::remove_all(fresh);
-  make_directory(fresh);
-  try {
-    json config = {{"target", target.name()},
-                   {"dimension", target.dim()},
-                   {"parameters", target.parameter_names()},
-                   {"options", FitOptions{fit.flow, options.start, fit.learn}},
-                   {"versions", versions()}};
-    config["fit"] = {{"start", fit.start_method},
-                     {"start_acceptance", fit.start_acceptance},
-                     {"modes", fit.modes},
-                     {"chain_acceptance", fit.chain_acceptance},
-                     {"rounding_error", fit.rounding},
-                     {"acceptance", fit.learning.acceptance},
-                     {"acceptance_bound", fit.learning.acceptance_bound},
-                     {"iterations", fit.learning.iterations},
-                     {"skipped_steps", fit.learning.skipped},
-                     {"non_finite_candidates", fit.learning.non_finite},
-                     {"stopped", fit.learning.stopped},
-                     {"seconds", fit.seconds}};
-    write_file(in(fresh, "config.json"), config.dump(2) + "\n");
-    write_file(in(fresh, "history.csv"), history_csv(fit.learning.history));
-    write_file(in(fresh, "proposal.pt"), pickled(fit.flow, *fit.proposal));
-    std::error_code error;
-    if (replace) fs::remove_all(folder, error);
-    fs::rename(fresh, folder, error);
-    if (error) throw DataError(fmt::format("{}: cannot be written: {}", folder, error.message()));
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(fresh, ignored);
-    throw;
-  }
+void save_fit(OutputFolder& folder, const Target& target, const FitOptions& options, const Fit& fit) {
+  json config = {{"target", target.name()},
+                 {"dimension", target.dim()},
+                 {"parameters", target.parameter_names()},
+                 {"options", FitOptions{fit.flow, options.start, fit.learn}},
+                 {"versions", versions()}};
+  config["fit"] = {{"start", fit.start_method},
+                   {"start_acceptance", fit.start_acceptance},
+                   {"modes", fit.modes},
+                   {"chain_acceptance", fit.chain_acceptance},
+                   {"rounding_error", fit.rounding},
+                   {"acceptance", fit.learning.acceptance},
+                   {"acceptance_bound", fit.learning.acceptance_bound},
+                   {"iterations", fit.learning.iterations},
+                   {"skipped_steps", fit.learning.skipped},
+                   {"non_finite_candidates", fit.learning.non_finite},
+                   {"stopped", fit.learning.stopped},
+                   {"seconds", fit.seconds}};
+  const std::string proposal = pickled(fit.flow, *fit.proposal), history = history_csv(fit.learning.history);
+  folder.check();
+  folder.remove("proposal.pt");  // first: without it there is no run
+  folder.remove_all_but(kFitting);
+  write_file(folder.file("config.json"), config.dump(2) + "\n");
+  write_file(folder.file("history.csv"), history);
+  write_file(folder.file("proposal.pt"), proposal);
+  folder.remove(kFitting);
 }
 
-namespace {
-std::string fitting(const std::string& folder) { return folder + ".fitting"; }
-}  // namespace
-
-FitStore::FitStore(std::string folder, const Target& target, const FitOptions& options, double every_seconds)
-    : folder_(fitting(folder)), every_(every_seconds), last_(std::chrono::steady_clock::now()) {
+FitStore::FitStore(OutputFolder& folder, const Target& target, const FitOptions& options, double every_seconds)
+    : folder_(folder), every_(every_seconds), last_(std::chrono::steady_clock::now()) {
   FitOptions same = options;
   same.learn.threads = 0;  // changes nothing
   identity_ = json{{"target", target.name()}, {"options", same}, {"version", version()}}.dump(2) + "\n";
@@ -215,39 +197,38 @@ bool FitStore::due() {
 }
 
 void FitStore::save(const std::map<std::string, Tensor>& state) {
-  make_directory(folder_);
+  folder_.check();
+  const std::string scratch = folder_.subfolder(kFitting);
   if (!stored()) {  // of something else: its state must not be taken for ours
     std::error_code ignored;
-    fs::remove(in(folder_, "state.pt"), ignored);
-    write_file(in(folder_, "fit.json"), identity_);
+    fs::remove(in(scratch, "state.pt"), ignored);
+    write_file(in(scratch, "fit.json"), identity_);
   }
-  write_tensors(in(folder_, "state.pt"), state);
+  write_tensors(in(scratch, "state.pt"), state);
   last_ = std::chrono::steady_clock::now();
 }
 
 bool FitStore::stored() const {
-  return fs::exists(in(folder_, "state.pt")) && fs::exists(in(folder_, "fit.json")) &&
-         read_file(in(folder_, "fit.json")) == identity_;
+  const std::string scratch = in(folder_.path(), kFitting);
+  return fs::exists(in(scratch, "state.pt")) && fs::exists(in(scratch, "fit.json")) &&
+         read_file(in(scratch, "fit.json")) == identity_;
 }
 
 std::map<std::string, Tensor> FitStore::load() {
   if (!stored()) return {};
-  return read_tensors(in(folder_, "state.pt"));
+  return read_tensors(in(in(folder_.path(), kFitting), "state.pt"));
 }
 
-void FitStore::remove() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
+void FitStore::remove() { folder_.remove(kFitting); }
 
-bool FitStore::exists(const std::string& folder) { return fs::exists(in(fitting(folder), "state.pt")); }
+bool FitStore::exists(const std::string& folder) { return fs::exists(in(in(folder, kFitting), "state.pt")); }
 
 void FitStore::restore_options(const std::string& folder, std::string& target, FitOptions& options) {
   if (!exists(folder)) throw ConfigError(fmt::format("{}: there is no interrupted learning to resume", folder));
-  const std::string path = in(fitting(folder), "fit.json");
+  const std::string path = in(in(folder, kFitting), "fit.json");
   const int threads = options.learn.threads;
   try {
-    const json stored = json::parse(read_file(path));
+    const json stored = parse_json(path, read_file(path));
     target = stored.at("target").get<std::string>();
     options = stored.at("options").get<FitOptions>();
   } catch (const json::exception&) {
@@ -256,9 +237,23 @@ void FitStore::restore_options(const std::string& folder, std::string& target, F
   options.learn.threads = threads;
 }
 
+namespace {
+
+// A few words may describe a network that no memory holds: its weights must be there.
+void check_size(const FlowSpec& spec, int64_t dim, const Weights& tensors) {
+  constexpr double kAlways = 1e8;  // families that have no networks do not mind what is said of them
+  double wanted = static_cast<double>(spec.base_components) * static_cast<double>(dim);
+  for (size_t i = 1; i < spec.hidden.size(); ++i)
+    wanted += static_cast<double>(spec.hidden[i - 1]) * static_cast<double>(spec.hidden[i]) * spec.couplings;
+  if (!(wanted <= kAlways + static_cast<double>(elements_in(tensors))) || spec.base_components < 1)
+    throw DataError("its description asks for more weights than there are");
+}
+
+}  // namespace
+
 std::string stored_target(const std::string& folder) {
   try {
-    return json::parse(read_file(in(folder, "config.json"))).at("target").get<std::string>();
+    return read_json(in(folder, "config.json")).at("target").get<std::string>();
   } catch (const json::exception&) {
     throw DataError(fmt::format("{}: is not a hastings configuration", in(folder, "config.json")));
   }
@@ -267,20 +262,22 @@ std::string stored_target(const std::string& folder) {
 StoredFit load_fit(const std::string& folder, int64_t dim) {
   StoredFit stored;
   stored.config = read_file(in(folder, "config.json"));
-  const std::string path = in(folder, "proposal.pt"), bytes = read_file(path);
+  const std::string path = in(folder, "proposal.pt");
   try {
-    const json config = json::parse(stored.config);
+    const json config = parse_json(in(folder, "config.json"), stored.config);
     stored.target = config.at("target");
     stored.learn_seconds = config.at("fit").at("seconds");
     stored.learned_acceptance = config.at("fit").at("acceptance");
     stored.chain_acceptance = config.at("fit").value("chain_acceptance", stored.learned_acceptance);
-    const c10::IValue value = torch::jit::pickle_load({bytes.begin(), bytes.end()});
-    const auto& fields = value.toTupleRef().elements();
-    stored.flow = json::parse(fields.at(0).toStringRef()).get<FlowSpec>();
+    std::string flow;
+    const Weights tensors = read_weights(path, &flow);
+    stored.flow = parse_json(path, flow).get<FlowSpec>();
+    stored.flow.validate();
+    check_size(stored.flow, dim, tensors);
     stored.proposal = make_blank_proposal(stored.flow, dim);
-    stored.proposal->load(tensors_of(fields.at(1)));
-  } catch (const Error&) {
-    throw;
+    stored.proposal->load(tensors);
+  } catch (const Error& error) {
+    throw DataError(fmt::format("{}: is damaged or not a stored proposal ({})", path, error.what()));
   } catch (const std::exception&) {
     throw DataError(fmt::format("{}: is damaged or not a stored proposal", path));
   }

@@ -7,6 +7,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/diagnose/weights.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/learn/objectives.h"
@@ -127,11 +128,19 @@ json load_summary(const std::string& folder) {
   if (!std::filesystem::exists(folder)) throw ConfigError(fmt::format("{}: there is no such run", folder));
   if (!std::filesystem::exists(path))
     throw ConfigError(fmt::format("{}: has no draws yet; run `hastings sample {}`", folder, folder));
-  try {
-    return json::parse(read_file(path));
-  } catch (const json::exception&) {
-    throw DataError(fmt::format("{}: is not a hastings summary", path));
-  }
+  json summary = read_json(path);
+  const json like = RunSummary();  // what every summary has
+  bool right = summary.is_object();
+  for (const auto& [key, value] : like.items())
+    right = right && summary.contains(key) &&
+            (summary[key].type() == value.type() || (summary[key].is_number() && value.is_number()) ||
+             summary[key].is_null() || value.is_null());
+  for (const char* key : {"chains", "draws", "longest_run"}) right = right && summary[key].is_number_integer();
+  right = right && summary["acceptance_interval"].size() == 2;
+  for (const auto& p : right ? summary["parameters"] : json::array())
+    right = right && p.is_object() && p.value("name", json()).is_string() && p.contains("rhat");
+  if (!right) throw DataError(fmt::format("{}: is not a hastings summary", path));
+  return summary;
 }
 
 }  // namespace hastings

@@ -1,9 +1,6 @@
 // The draws of a run, streamed as raw numbers; Stan CSV and npz in the end.
 #include <ATen/ATen.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,6 +8,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
 #include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
@@ -31,6 +29,10 @@ constexpr int64_t kRows = 4096;                       // copied at a time
 // The numbers of a draw, each kind in a file of its own; the same again for the warm-up.
 constexpr const char* kKinds[] = {"draws", "lp", "accept_stat", "log_weight"};
 
+}  // namespace
+
+namespace {
+std::vector<double> to_doubles(const Tensor& t) { return {t.data_ptr<double>(), t.data_ptr<double>() + t.numel()}; }
 }  // namespace
 
 // Raw files of one chain's draws, or of its warm-up.
@@ -66,36 +68,26 @@ struct RunWriter::Chain {
   std::vector<double> first, sum, square;  // of x - first, for each output: no digits are lost far from zero
 };
 
-RunWriter::RunWriter(const std::string& folder, const Target& target, const SampleRequest& request,
+RunWriter::RunWriter(OutputFolder& folder, const Target& target, const SampleRequest& request,
                      int64_t max_diagnosed)
     : folder_(folder),
-      scratch_(folder + "/.sampling"),
+      scratch_(folder.subfolder(".sampling")),
       target_(target),
       request_(request),
       max_diagnosed_(max_diagnosed) {
   for (const auto& name : target.output_names()) names_.push_back(csv_name(name));
-  make_directory(scratch_);
-  lock_ = ::open((scratch_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const bool busy = lock_ >= 0;
-    if (busy) ::close(lock_);
-    throw DataError(busy ? fmt::format("{}: another process is sampling into it", folder)
-                         : fmt::format("{}: cannot be written", folder));
-  }
 }
 
 RunWriter::~RunWriter() {
   chains_.clear();
-  std::error_code ignored;
-  if (!keep_scratch_) fs::remove_all(scratch_, ignored);
-  if (lock_ >= 0) ::close(lock_);
+  if (!keep_scratch_) folder_.remove(".sampling");
 }
 
 std::map<std::string, Tensor> RunWriter::take_up() {
   const std::string state_file = scratch_ + "/state.pt";
   if (!fs::exists(state_file)) return {};
   try {
-    if (json::parse(read_file(scratch_ + "/request.json")) != json{{"target", target_.name()}, {"request", request_}})
+    if (parse_json(scratch_ + "/request.json", read_file(scratch_ + "/request.json")) != json{{"target", target_.name()}, {"request", request_}})
       return {};
     auto state = read_tensors(state_file);
     const Tensor rows = state.at("rows");  // [chains, 2]
@@ -114,9 +106,8 @@ std::map<std::string, Tensor> RunWriter::take_up() {
 }
 
 void RunWriter::start() {
-  for (const auto& entry : fs::directory_iterator(scratch_)) {
-    if (entry.path().filename() != "lock") fs::remove_all(entry.path());
-  }
+  folder_.remove(".sampling");
+  folder_.subfolder(".sampling");
   write_file(scratch_ + "/request.json", json{{"target", target_.name()}, {"request", request_}}.dump(2) + "\n");
   open(std::vector<std::vector<int64_t>>(static_cast<size_t>(request_.options.chains), {0, 0}));
 }
@@ -196,6 +187,7 @@ void RunWriter::add_up(int chain_id, const Tensor& outputs) {
 }
 
 void RunWriter::checkpoint(std::map<std::string, Tensor> state) {
+  folder_.check();
   std::vector<int64_t> rows;
   for (const auto& chain : chains_) {
     chain->kept.flush();
@@ -319,18 +311,22 @@ void RunWriter::finish(const SampleReport& report, const RunSummary& summary,
   SampleRequest done = request_;
   done.options = options;
   full["request"] = done;
+  full["seconds"] = to_doubles(state.at("seconds"));  // of all, and of each chain
   write_file(scratch_ + "/summary.json", full.dump(2) + "\n");
-  write_tensors(scratch_ + "/sampler.pt", state);
+  std::map<std::string, Tensor> timeless = state;
+  timeless.erase("seconds");
+  write_tensors(scratch_ + "/sampler.pt", timeless);
+  folder_.check();
   // Chains of an earlier, larger run would no longer belong to this summary.
-  for (int64_t c = chains; fs::exists(fmt::format("{}/chain-{}.csv", folder_, c + 1)); ++c)
-    fs::remove(fmt::format("{}/chain-{}.csv", folder_, c + 1));
+  for (int64_t c = chains; fs::exists(fmt::format("{}/chain-{}.csv", folder_.path(), c + 1)); ++c)
+    folder_.remove(fmt::format("chain-{}.csv", c + 1));
   std::vector<std::string> files = {"draws.npz", "sampler.pt"};
   for (int64_t c = 0; c < chains; ++c) files.push_back(fmt::format("chain-{}.csv", c + 1));
   files.push_back("summary.json");
   for (const auto& file : files) {
     std::error_code error;
-    fs::rename(scratch_ + "/" + file, folder_ + "/" + file, error);
-    if (error) throw DataError(fmt::format("{}/{}: cannot be written: {}", folder_, file, error.message()));
+    fs::rename(scratch_ + "/" + file, folder_.file(file), error);
+    if (error) throw DataError(fmt::format("{}/{}: cannot be written: {}", folder_.path(), file, error.message()));
   }
   keep_scratch_ = false;
 }

@@ -11,6 +11,7 @@
 #include "../core/clock.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/diagnose/ess.h"
 #include "hastings/io/run_folder.h"
 
@@ -41,12 +42,25 @@ int64_t next_look(int64_t draws, double ess, double wanted) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(draws) * std::clamp(factor, 1.1, 4.0)));
 }
 
+// Of all, and of each chain.
+Tensor stored_seconds(const std::string& folder) {
+  try {
+    return at::tensor(load_summary(folder).at("seconds").get<std::vector<double>>(), at::kDouble);
+  } catch (const json::exception&) {
+    throw DataError(fmt::format("{}/summary.json: has no seconds; it is of an earlier version", folder));
+  }
+}
+
 SampleRequest stored_request(const std::string& path, const std::string& nothing) {
   if (!fs::exists(path)) throw ConfigError(nothing);
   try {
-    return json::parse(read_file(path)).at("request").get<SampleRequest>();
+    auto request = read_json(path).at("request").get<SampleRequest>();
+    request.options.validate();
+    return request;
   } catch (const json::exception&) {
     throw DataError(fmt::format("{}: is not a stored request", path));
+  } catch (const ConfigError& error) {
+    throw DataError(fmt::format("{}: {}", path, error.what()));
   }
 }
 
@@ -62,14 +76,18 @@ SampleRequest interrupted_request(const std::string& folder) {
                         fmt::format("{}: there is no interrupted sampling to resume", folder));
 }
 
-Sampled sample_into(const std::string& folder, const Target& target, const StoredFit& stored, SampleRequest request,
+Sampled sample_into(OutputFolder& folder, const Target& target, const StoredFit& stored, SampleRequest request,
                     int64_t more, Observer& observer) {
   Sampled out;
   request.options = request.options.resolved(std::min(stored.learned_acceptance, stored.chain_acceptance));
   request.options.validate();
+  {
+    Stream stream(request.options.seed, 0, Purpose::kOutput);
+    check_repeats(target, stored.proposal->sample(64, stream).x);
+  }
   std::unique_ptr<StoredDraws> before;
   if (more > 0) {
-    before = std::make_unique<StoredDraws>(folder);
+    before = std::make_unique<StoredDraws>(folder.path());
     request.options.draws = before->draws() + more;
   }
   RunWriter writer(folder, target, request);
@@ -81,10 +99,11 @@ Sampled sample_into(const std::string& folder, const Target& target, const Store
   } else if (!before) {
     writer.start();
   } else {
-    state = read_tensors(folder + "/sampler.pt");
-    if (state.at("draws").item<int64_t>() != before->draws() || before->chains() != request.options.chains ||
+    state = read_tensors(folder.path() + "/sampler.pt");
+    state["seconds"] = stored_seconds(folder.path());
+    if (!state.contains("draws") || state.at("draws").item<int64_t>() != before->draws() || before->chains() != request.options.chains ||
         before->names() != writer.names())
-      throw DataError(fmt::format("{}: draws.npz and sampler.pt do not belong together; sample anew", folder));
+      throw DataError(fmt::format("{}: draws.npz and sampler.pt do not belong together; sample anew", folder.path()));
     writer.continue_from(*before);
   }
   if (!state.empty()) sampler.restore(state);
@@ -108,6 +127,7 @@ Sampled sample_into(const std::string& folder, const Target& target, const Store
     }
     if (observer.should_stop()) {
       if (sampler.draws() < kFewest) throw Interrupted("stopped while sampling");
+      writer.checkpoint(with_goal());  // what follows may take longer than anybody waits
       out.stopped = "interrupted";
       break;
     }

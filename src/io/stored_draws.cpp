@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "../core/arithmetic.h"
 #include "hastings/core/error.h"
 #include "hastings/data/arrays.h"
 #include "hastings/io/run_folder.h"
@@ -32,6 +33,12 @@ struct StoredDraws::Archive {
     const NpyHead head = read_npy_head(path + ":" + name, [&](char* data, size_t size) {
       return zip_fread(file, data, size) == static_cast<zip_int64_t>(size);
     });
+    zip_stat_t info;
+    const auto bytes = product(elements_of(head.shape).value_or(-1), 8);
+    const bool whole = zip_stat(zip, (name + ".npy").c_str(), 0, &info) == 0 && (info.valid & ZIP_STAT_SIZE) != 0 &&
+                       info.comp_method == ZIP_CM_STORE && bytes && *bytes >= 0 &&
+                       info.size == static_cast<uint64_t>(*bytes + head.size);
+    if (!whole || head.shape.size() < 2) throw DataError(fmt::format("{}: '{}' is damaged", path, name));
     if (head.type != "<f8") throw DataError(fmt::format("{}: '{}' is not an array of doubles", path, name));
     out.shape = head.shape;
     out.data = head.size;
@@ -48,7 +55,7 @@ StoredDraws::StoredDraws(const std::string& folder) {
   if (!std::filesystem::exists(path)) throw DataError(fmt::format("{}: is not there", path));
   archive_ = std::make_unique<Archive>(path);
   Archive::Array draws, warmup;
-  if (!archive_->find("draws", draws) || draws.shape.size() != 3)
+  if (!archive_->find("draws", draws) || draws.shape.size() != 3 || draws.shape[0] < 1 || draws.shape[1] < 1)
     throw DataError(fmt::format("{}: holds no draws", path));
   chains_ = draws.shape[0];
   draws_ = draws.shape[1];
@@ -65,7 +72,7 @@ Tensor StoredDraws::read(const std::string& array, int64_t chain, int64_t first,
   if (!archive_->find(array, found)) throw DataError(fmt::format("{}: has no array '{}'", archive_->path, array));
   const int64_t columns = found.shape.size() > 2 ? found.shape[2] : 1, rows = found.shape.at(1);
   auto bad = [&] { throw DataError(fmt::format("{}: '{}' cannot be read", archive_->path, array)); };
-  if (chain < 0 || chain >= found.shape[0] || first < 0 || count < 0 || first + count > rows) bad();
+  if (chain < 0 || chain >= found.shape[0] || first < 0 || count < 0 || count > rows || first > rows - count) bad();
   zip_file_t* file = zip_fopen(archive_->zip, (array + ".npy").c_str(), 0);
   if (!file) bad();
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> closer(file, zip_fclose);

@@ -174,6 +174,8 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer, Lea
   const State stored = store ? store->load() : State();
   const bool resumed = !stored.empty(), grown_before = stored.count("first.counts") > 0;
   Start start = resumed ? get_start(stored) : find_start(target, start_options, observer);
+  if (!resumed)
+    check_repeats(target, start.population.x.narrow(0, 0, std::min<int64_t>(64, start.population.x.size(0))));
   const double started = resumed ? get_doubles(stored, "started").at(0) : seconds_since(begin);
   Fit out;
   const bool automatic = options.flow.family == "auto";

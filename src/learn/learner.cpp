@@ -31,8 +31,8 @@ void LearnOptions::validate() const {
     throw ConfigError(fmt::format("learning_rate is {}, must be positive", learning_rate));
   if (max_iterations < 0) throw ConfigError(fmt::format("max_iterations is {}, must not be negative", max_iterations));
   if (!(max_seconds >= 0)) throw ConfigError(fmt::format("max_seconds is {}, must not be negative", max_seconds));
-  if (!(target_acceptance >= 0))
-    throw ConfigError(fmt::format("target_acceptance is {}, must be positive", target_acceptance));
+  if (!(target_acceptance >= 0 && target_acceptance <= 1))
+    throw ConfigError(fmt::format("target_acceptance is {}, must be from 0 to 1", target_acceptance));
   if (!(wanted_ess >= 0)) throw ConfigError(fmt::format("wanted_ess is {}, must not be negative", wanted_ess));
   if (window < 0) throw ConfigError(fmt::format("window is {}, must be at least 1", window));
   if (patience < 0) throw ConfigError(fmt::format("patience is {}, must be at least 1", patience));

@@ -1,14 +1,14 @@
 #include "hastings/report/figure.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
+#include "../core/process.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/output_folder.h"
 
 namespace hastings {
 namespace {
@@ -26,12 +26,6 @@ std::string quoted(std::string text) {
     out += c;
   }
   return out + "\"";
-}
-
-std::string for_shell(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
 }
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.8g}", value) : "NaN"; }
@@ -165,13 +159,14 @@ void write_figure(const std::string& stem, const Figure& figure) {
   write_file(stem + ".dat", data_of(figure));
   write_file(stem + ".gp", script(name));
   // Drawn under other names, by the same script: pictures are whole or not there.
-  const std::string drawing = name + ".drawing", drawn = folder + "/" + drawing, log = stem + ".gp.log";
+  const std::string drawing = fmt::format(".{}.drawing", name), drawn = folder + "/" + drawing, log = stem + ".gp.log";
   const Remover remover{{drawn + ".gp", drawn + ".png", drawn + ".svg"}};
   write_file(drawn + ".gp", script(drawing));
   const std::string command =
-      fmt::format("cd {} && gnuplot {}.gp 2> {}.gp.log", for_shell(folder), for_shell(drawing), for_shell(name));
-  const int status = std::system(command.c_str());
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+      fmt::format("cd {} && gnuplot {}.gp 2> {}.gp.log", quoted_for_shell(folder), quoted_for_shell(drawing),
+                  quoted_for_shell(name));
+  const int status = run_shell(command).code;
+  if (status == 127) {
     fs::remove(log);
     throw ConfigError(fmt::format("{}.png: gnuplot is not installed (Debian: apt-get install gnuplot-nox)", stem));
   }
@@ -180,6 +175,13 @@ void write_figure(const std::string& stem, const Figure& figure) {
   write_file(stem + ".png", png);
   write_file(stem + ".svg", svg);
   fs::remove(log);
+}
+
+std::string write_figure(OutputFolder& folder, const std::string& name, const Figure& figure) {
+  for (const char* kind : {".dat", ".gp", ".gp.log", ".png", ".svg"}) folder.file(name + kind);
+  const std::string stem = folder.path() + "/" + name;
+  write_figure(stem, figure);
+  return stem;
 }
 
 }  // namespace hastings

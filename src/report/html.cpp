@@ -12,6 +12,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/diagnose/ess.h"
 #include "hastings/diagnose/meeting.h"
 #include "hastings/io/run_folder.h"
@@ -259,8 +260,9 @@ const char* kStyle =
 
 }  // namespace
 
-std::string write_report(const std::string& folder, const Target& target, const Proposal& proposal) {
-  const json summary = load_summary(folder), config = json::parse(read_file(folder + "/config.json"));
+std::string write_report(OutputFolder& out, const Target& target, const Proposal& proposal) {
+  const std::string& folder = out.path();
+  const json summary = load_summary(folder), config = read_json(folder + "/config.json");
   const StoredDraws stored(folder);
   const int64_t most = std::max<int64_t>(1000, kMostDraws / stored.chains()), used = std::min(stored.draws(), most);
   auto output = [&](int64_t i) {  // [chains, used]
@@ -313,13 +315,12 @@ std::string write_report(const std::string& folder, const Target& target, const 
   fact("longest stay at one state", fmt::format("{} step{}", longest, longest == 1 ? "" : "s"));
   html += "</table>\n<h2>Parameters</h2>\n" + parameter_table(summary);
 
-  const std::string plots = folder + "/report";
   auto section = [&](const char* id, const char* title, const std::string& note, const Figure& figure) {
     if (figure.panels.empty()) return;
-    write_figure(plots + "/" + id, figure);
+    const std::string stem = write_figure(out, fmt::format("report/{}", id), figure);
     html += fmt::format("<h2>{}</h2>\n{}<img id=\"{}\" alt=\"{}\" src=\"data:image/png;base64,{}\">\n", title,
                         note.empty() ? "" : "<p><small>" + note + "</small></p>", id, title,
-                        base64(read_file(plots + "/" + id + ".png")));
+                        base64(read_file(stem + ".png")));
   };
   if (used < stored.draws())
     html += fmt::format("<p><small>The pictures show the first {} draws of each chain.</small></p>\n", used);
@@ -346,7 +347,7 @@ std::string write_report(const std::string& folder, const Target& target, const 
       "<h2>Configuration</h2><details><summary>every option</summary><pre>{}</pre></details>\n<p><small>hastings "
       "{}</small></p></body></html>\n",
       escaped(config.dump(2)), version());
-  const std::string page = folder + "/report.html";
+  const std::string page = out.file("report.html");
   write_file(page, html);
   return page;
 }

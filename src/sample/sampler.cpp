@@ -159,6 +159,7 @@ class Sampler::Chain {
 
   const Keeper& keeper() const { return keeper_; }
   const ChainReport& report() const { return report_; }
+  void set_seconds(double seconds) { report_.seconds = seconds; }
   void add_seconds(double seconds) { report_.seconds += seconds; }
   double acceptance() const {
     return report_.scan.acceptance_sum / static_cast<double>(std::max<int64_t>(report_.steps, 1));
@@ -166,8 +167,8 @@ class Sampler::Chain {
 
   void save(const std::string& prefix, std::map<std::string, Tensor>& state) const {
     state[prefix + "x"] = x_.clone();
-    state[prefix + "numbers"] = at::tensor(
-        {log_prob_.item<double>(), state_.log_weight, report_.scan.acceptance_sum, report_.seconds}, at::kDouble);
+    state[prefix + "numbers"] =
+        at::tensor({log_prob_.item<double>(), state_.log_weight, report_.scan.acceptance_sum}, at::kDouble);
     std::vector<int64_t> counts = {
         keeper_.steps(),          at_,           state_.run,          report_.scan.accepted, report_.scan.non_finite,
         report_.scan.longest_run, report_.steps, report_.local_steps, report_.local_accepted};
@@ -181,12 +182,11 @@ class Sampler::Chain {
   void load(const std::string& prefix, const std::map<std::string, Tensor>& state) {
     x_ = state.at(prefix + "x").clone();
     const Tensor numbers = state.at(prefix + "numbers"), counts = state.at(prefix + "counts");
-    if (numbers.numel() != 4 || counts.numel() != 14 || x_.numel() != target_.dim())
+    if (numbers.numel() != 3 || counts.numel() != 14 || x_.numel() != target_.dim())
       throw DataError("the stored state of the chains is damaged");
     log_prob_ = numbers.narrow(0, 0, 1).clone();
     state_.log_weight = numbers[1].item<double>();
     report_.scan.acceptance_sum = numbers[2].item<double>();
-    report_.seconds = numbers[3].item<double>();
     const int64_t* c = counts.data_ptr<int64_t>();
     keeper_.set_steps(c[0]);
     state_.run = c[2];
@@ -370,7 +370,10 @@ void Sampler::advance_to(int64_t draws, DrawSink& sink, Observer& observer) {
 std::map<std::string, Tensor> Sampler::state() const {
   std::map<std::string, Tensor> state;
   state["draws"] = at::tensor({draws_}, at::kLong);
-  state["seconds"] = at::tensor({report_.seconds}, at::kDouble);
+  // Apart from the rest: the only numbers that differ when a run is repeated.
+  std::vector<double> seconds = {report_.seconds};
+  for (const auto& chain : chains_) seconds.push_back(chain->report().seconds);
+  state["seconds"] = at::tensor(seconds, at::kDouble);
   for (size_t c = 0; c < chains_.size(); ++c) chains_[c]->save(fmt::format("chain.{}.", c), state);
   return state;
 }
@@ -380,12 +383,17 @@ void Sampler::restore(const std::map<std::string, Tensor>& state) {
   const SingleThreaded single;
   try {
     draws_ = state.at("draws").item<int64_t>();
-    report_.seconds = state.at("seconds").item<double>();
+    const Tensor seconds = state.at("seconds");
+    if (seconds.numel() != static_cast<int64_t>(chains_.size()) + 1) throw std::out_of_range("seconds");
+    report_.seconds = seconds[0].item<double>();
     for (size_t c = 0; c < chains_.size(); ++c) {
+      chains_[c]->set_seconds(seconds[static_cast<int64_t>(c) + 1].item<double>());
       chains_[c]->load(fmt::format("chain.{}.", c), state);
       report_.chains[c] = chains_[c]->report();
     }
-  } catch (const std::out_of_range&) {
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
     throw DataError("the stored state of the chains is damaged");
   }
 }
@@ -399,7 +407,8 @@ void Portions::took(int64_t draws, double seconds) {
 void SampleOptions::validate() const {
   if (chains < 1 || chains > 100000) throw ConfigError(fmt::format("chains is {}, must be from 1 to 100000", chains));
   if (draws < 1) throw ConfigError(fmt::format("draws is {}, must be at least 1", draws));
-  if (warmup < 0) throw ConfigError(fmt::format("warmup is {}, must not be negative", warmup));
+  if (warmup < 0 || warmup > int64_t{1} << 40)
+    throw ConfigError(fmt::format("warmup is {}, must be from 0 to 2^40", warmup));
   if (thin < 1) throw ConfigError(fmt::format("thin is {}, must be at least 1", thin));
   if (draws > (int64_t{1} << 40) / thin) throw ConfigError(fmt::format("draws times thin is above 2^40"));
   if (threads < 0) throw ConfigError(fmt::format("threads is {}, must not be negative", threads));
@@ -411,7 +420,7 @@ void SampleOptions::validate() const {
     throw ConfigError(fmt::format("local_fraction is {}, must be between 0 and 1", local_fraction));
   }
   if (!(local_step >= 0) || !std::isfinite(local_step))
-    throw ConfigError(fmt::format("local_step is {}, must not be negative", local_step));
+    throw ConfigError(fmt::format("local_step is {}, must be finite and not negative", local_step));
   if (leapfrog_steps < 1) throw ConfigError(fmt::format("leapfrog_steps is {}, must be at least 1", leapfrog_steps));
 }
 

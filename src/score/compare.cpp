@@ -7,9 +7,11 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/diagnose/frechet.h"
 #include "hastings/diagnose/mean_error.h"
 
@@ -20,13 +22,28 @@ namespace fs = std::filesystem;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareCell, protocol, seed, distance, acceptance, unique, seconds, longest_run)
 
+namespace {
+
+// A finished cell, if the file holds one of the same circumstances; a damaged one is as good as none.
+std::optional<CompareCell> stored_cell(const std::string& path, const std::string& identity) {
+  try {
+    const json stored = read_json(path);
+    if (stored.at("identity") == identity) return stored.at("cell").get<CompareCell>();
+  } catch (const DataError&) {
+  } catch (const json::exception&) {
+  }
+  return {};
+}
+
+}  // namespace
+
 void CompareOptions::validate() const {
   if (outputs < 100) throw ConfigError(fmt::format("outputs {}: at least 100 for a distance", outputs));
   if (per_output < 1) throw ConfigError(fmt::format("proposals per output {}: must be positive", per_output));
   if (seeds < 1) throw ConfigError(fmt::format("seeds {}: must be positive", seeds));
 }
 
-Comparison compare_gan(const std::string& folder, const Pair& pair, const ChosenCalibration& chosen,
+Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibration& chosen,
                        const SplitImages& images, const FeatureNetwork& features, const CompareOptions& o,
                        Observer& observer) {
   o.validate();
@@ -47,19 +64,17 @@ Comparison compare_gan(const std::string& folder, const Pair& pair, const Chosen
   const std::string identity =
       fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output, chosen.calibration.method,
                   chosen.calibration.penalty, chosen.calibration.bias, chosen.expected.distance, images.data.spec);
-  make_directory(folder);
   for (int s = 0; s < o.seeds; ++s) {
     const uint64_t seed = o.first_seed + static_cast<uint64_t>(s);
     const Proposals proposals(pair, seed, o.threads);
     auto path = [&](const std::string& protocol) {
-      return (fs::path(folder) / fmt::format("{}-{}.json", protocol, seed)).string();
+      return run.file(fmt::format("compare/{}-{}.json", protocol, seed));
     };
     std::vector<FilterOptions> missing;
     for (const auto& protocol : protocols) {
       if (fs::exists(path(protocol))) {
-        const json stored = json::parse(read_file(path(protocol)), nullptr, false);
-        if (stored.is_object() && stored.value("identity", "") == identity) {
-          out.cells.push_back(stored.at("cell").get<CompareCell>());
+        if (const auto cell = stored_cell(path(protocol), identity)) {
+          out.cells.push_back(*cell);
           continue;
         }
       }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 
 #include "checked.h"
 #include "hastings/core/error.h"
@@ -113,10 +114,13 @@ class ConstrainedTarget final : public Target {
 }  // namespace
 
 Constraints::Constraints(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
+  std::set<std::string> names;
   for (const auto& p : parameters_) {
     validate(p);
+    if (!names.insert(p.name).second) throw ConfigError(fmt::format("two parameters are called '{}'", p.name));
+    if (p.size > kMaxDim || (output_ += elements(p)) > kMaxDim)
+      throw ConfigError(fmt::format("the parameters have more than {} elements", kMaxDim));
     dim_ += coordinates(p);
-    output_ += elements(p);
   }
   if (dim_ < 1) throw ConfigError("a density needs at least one parameter");
 }

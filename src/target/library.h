@@ -8,6 +8,7 @@
 #include <string>
 
 #include "hastings/core/error.h"
+#include "hastings/core/foreign.h"
 
 namespace hastings {
 
@@ -16,10 +17,14 @@ class Library {
   explicit Library(std::string path) : path_(std::move(path)) {
     if (!std::filesystem::exists(path_)) throw DataError(fmt::format("{}: cannot be opened", path_));
     // dlopen looks for names without a slash in the system's folders.
+    const ForeignCode foreign(path_);
     handle_ = ::dlopen(std::filesystem::absolute(path_).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle_) throw DataError(fmt::format("{}: is not a usable shared object: {}", path_, why()));
   }
-  ~Library() { ::dlclose(handle_); }
+  ~Library() {
+    const ForeignCode foreign(path_);
+    ::dlclose(handle_);
+  }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 

@@ -14,8 +14,11 @@ class PluginTarget final : public Target {
  public:
   explicit PluginTarget(const std::string& path)
       : library_(path), log_prob_(library_.get<decltype(hastings_log_prob)>("hastings_log_prob")) {
-    dim_ = library_.get<decltype(hastings_dim)>("hastings_dim")();
-    if (dim_ < 1 || dim_ > 1000000) throw DataError(fmt::format("{}: hastings_dim() returned {}", path, dim_));
+    {
+      const ForeignCode foreign(library_.path());
+      dim_ = library_.get<decltype(hastings_dim)>("hastings_dim")();
+    }
+    if (dim_ < 1 || dim_ > kMaxDim) throw DataError(fmt::format("{}: hastings_dim() returned {}", path, dim_));
   }
   std::string name() const override { return "plugin:" + library_.path(); }
   int64_t dim() const override { return dim_; }
@@ -30,6 +33,7 @@ class PluginTarget final : public Target {
   Tensor call(const Tensor& x, double* gradient) const {
     const Tensor points = x.detach().contiguous();
     Tensor value = at::empty({x.size(0)}, at::kDouble);
+    const ForeignCode foreign(library_.path());
     const int code = log_prob_(points.data_ptr<double>(), points.size(0), value.data_ptr<double>(), gradient);
     if (code != 0) throw NumericalError(fmt::format("target {}: hastings_log_prob returned error {}", name(), code));
     return value;

@@ -88,8 +88,8 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 int64_t parse_dim(const std::string& name, const std::string& text) {
   int64_t dim = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), dim);
-  if (error != std::errc() || end != text.data() + text.size() || dim < 1 || dim > 100000) {
-    throw ConfigError(fmt::format("target {}: '{}' is not a dimension from 1 to 100000", name, text));
+  if (error != std::errc() || end != text.data() + text.size() || dim < 1 || dim > kMaxDim) {
+    throw ConfigError(fmt::format("target {}: '{}' is not a dimension from 1 to {}", name, text, kMaxDim));
   }
   return dim;
 }

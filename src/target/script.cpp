@@ -7,17 +7,19 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/frontend/parser.h>
 #include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/frontend/sugared_value.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
+#include "../core/torchscript.h"
 #include "checked.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/data/arrays.h"
 #include "hastings/target/constrain.h"
 #include "hastings/target/user.h"
@@ -59,7 +61,7 @@ Parameter parse_parameter(const std::string& path, const json& item) {
     if (key == "name") {
       p.name = value.get<std::string>();
     } else if (key == "size") {
-      p.size = value.get<int64_t>();
+      p.size = whole_number(fmt::format("{}: parameter '{}': size", path, p.name), value);
       if (p.size < 1) wrong(path, fmt::format("parameter '{}': size is {}, must be at least 1", p.name, p.size));
     } else if (key == "low") {
       p.low = value.get<double>();
@@ -123,12 +125,12 @@ Description read_description(const std::string& model) {
   d.path = fs::path(model).replace_extension(".json").string();
   if (!fs::exists(d.path)) return d;
   try {
-    const json root = json::parse(read_file(d.path));
+    const json root = read_json(d.path);
     if (!root.is_object()) wrong(d.path, "is not a JSON object");
     for (const auto& [key, value] : root.items()) {
       if (key == "dim") {
-        const auto dim = value.get<int64_t>();
-        if (dim < 1) wrong(d.path, fmt::format("dim is {}, must be at least 1", dim));
+        const int64_t dim = whole_number(d.path + ": dim", value);
+        if (dim < 1 || dim > kMaxDim) wrong(d.path, fmt::format("dim is {}, must be from 1 to {}", dim, kMaxDim));
         if (!root.contains("parameters")) d.parameters = {{"x", dim, Constraint::kFree, 0, 1}};
       } else if (key == "parameters") {
         if (!value.is_array()) wrong(d.path, "\"parameters\" is not a list");
@@ -150,13 +152,13 @@ Description read_description(const std::string& model) {
     }
     if (root.contains("dim") && root.contains("parameters")) {
       const int64_t dim = Constraints(d.parameters).outputs();
-      if (dim != root["dim"].get<int64_t>())
-        wrong(d.path, fmt::format("dim is {}, but the parameters have {} elements", root["dim"].get<int64_t>(), dim));
+      const int64_t said = whole_number("dim", root["dim"]);
+      if (dim != said) wrong(d.path, fmt::format("dim is {}, but the parameters have {} elements", said, dim));
     }
-  } catch (const json::parse_error& error) {
-    wrong(d.path, fmt::format("is not JSON: {}", error.what()));
   } catch (const json::exception& error) {
-    wrong(d.path, fmt::format("a field has the wrong type: {}", error.what()));
+    wrong(d.path, fmt::format("a field has the wrong type: {}", reason_of(error)));
+  } catch (const ConfigError& error) {
+    wrong(d.path, error.what());
   }
   return d;
 }
@@ -172,7 +174,7 @@ std::string reason(const std::string& path, const std::string& message) {
     const auto first = text.find_first_not_of(" \t");
     if (first == std::string::npos) continue;
     text = text.substr(first);
-    if (text.rfind("RuntimeError:", 0) == 0) what = text.substr(14);
+    if (text.starts_with("RuntimeError:")) what = text.substr(std::min<size_t>(14, text.size()));
     if (what.empty() && text.rfind("The following operation failed", 0) != 0 && text.rfind("Traceback", 0) != 0 &&
         text.rfind("File", 0) != 0)
       what = text;
@@ -180,6 +182,31 @@ std::string reason(const std::string& path, const std::string& message) {
   while (!what.empty() && (what.back() == ':' || what.back() == '.')) what.pop_back();
   return line.empty() ? fmt::format("{}: {}", path, what) : fmt::format("{}, line {}: {}", path, line, what);
 }
+
+// "torch" in a script: LibTorch's operators, and the names of types (torch.double), which are numbers to them.
+struct TorchNames final : jit::BuiltinModule {
+  TorchNames() : BuiltinModule("aten") {}
+  std::shared_ptr<jit::SugaredValue> attr(const jit::SourceRange& loc, jit::GraphFunction& m,
+                                          const std::string& field) override {
+    static const std::map<std::string, at::ScalarType> types = {
+        {"double", at::kDouble}, {"float64", at::kDouble}, {"float", at::kFloat}, {"float32", at::kFloat},
+        {"long", at::kLong},     {"int64", at::kLong},     {"int", at::kInt},     {"int32", at::kInt},
+        {"bool", at::kBool},     {"half", at::kHalf},      {"float16", at::kHalf}};
+    const auto found = types.find(field);
+    if (found == types.end()) return BuiltinModule::attr(loc, m, field);
+    return std::make_shared<jit::SimpleValue>(m.graph()->insertConstant(static_cast<int64_t>(found->second), loc));
+  }
+};
+
+// The names a script may use beside its own.
+struct Names final : jit::Resolver {
+  std::shared_ptr<jit::SugaredValue> resolveValue(const std::string& name, jit::GraphFunction&,
+                                                  const jit::SourceRange&) override {
+    if (name == "torch") return std::make_shared<TorchNames>();
+    if (name == "Exception" || name.ends_with("Error")) return std::make_shared<jit::ExceptionValue>(name);
+    return nullptr;
+  }
+};
 
 // A compiled function: stack of arguments in, one value out.
 using Call = std::function<c10::IValue(std::vector<c10::IValue>)>;
@@ -233,6 +260,7 @@ std::unique_ptr<Target> target_of(const std::string& name, const std::string& pa
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
+      rethrow_if_out_of_memory(error);
       throw ConfigError(fmt::format("target {}: {}", name, reason(path, error.what())));
     }
     if (!value.isTensor())
@@ -264,9 +292,12 @@ std::unique_ptr<Target> make_script_target(const std::string& path) {
     std::vector<jit::ResolverPtr> resolvers;
     while (parser.lexer().cur().kind != jit::TK_EOF) {
       functions.emplace_back(parser.parseFunction(false));
-      resolvers.push_back(jit::nativeResolver());
+      resolvers.push_back(std::make_shared<Names>());
     }
     unit->define(c10::nullopt, {}, {}, functions, resolvers, nullptr);
+    check_operators(path, *unit);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw DataError(reason(path, error.what()));
   }
@@ -282,11 +313,13 @@ std::unique_ptr<Target> make_module_target(const std::string& path) {
   if (!fs::exists(path)) wrong(path, "cannot be opened");
   std::shared_ptr<jit::Module> module;
   try {
-    module = std::make_shared<jit::Module>(jit::load(path));
-  } catch (const std::exception&) {
+    module = std::make_shared<jit::Module>(load_checked_module(path));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    rethrow_if_out_of_memory(error);
     wrong(path, "is not a saved TorchScript module (torch.jit.save)");
   }
-  module->eval();
   for (const Tensor& parameter : module->parameters()) parameter.set_requires_grad(false);
   Description d = read_description(path);
   if (!d.has_dtype) {

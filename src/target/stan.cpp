@@ -12,6 +12,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/target/user.h"
 #include "library.h"
 #include "stan_compile.h"
@@ -55,15 +56,6 @@ struct Functions {
   void (*rng_destruct)(void*);
 };
 
-// A program's print statements go to standard error, and not for ever: a density is evaluated a million times.
-void show_print(const char* text, size_t size) {
-  static std::atomic<int> shown = 0;
-  constexpr int kShown = 20;
-  const int number = shown++;
-  if (number < kShown) std::fwrite(text, 1, size, stderr);
-  if (number == kShown) fmt::print(stderr, "hastings: further prints of the Stan program are not shown\n");
-}
-
 std::vector<std::string> split_names(const char* text) {
   std::vector<std::string> names;
   std::istringstream list(text ? text : "");
@@ -89,10 +81,12 @@ class StanTarget final : public Target {
     const std::string text = data.empty() ? "" : read_file(data);
     if (!data.empty() && text.find_first_not_of(" \t\r\n") == std::string::npos)
       throw DataError(fmt::format("{}: is empty; a JSON object was expected", data));
+    check_json_depth(data, text);  // Stan's own reader recurses
     char* error = nullptr;
     using SetCallback = int(void (*)(const char*, size_t), char**);
     if (auto* set_callback = library_.find<SetCallback>("bs_set_print_callback"))
-      set_callback(show_print, nullptr);  // not there in every version
+      set_callback([](const char* text, size_t size) { show_print({text, size}); }, nullptr);  // not there in every version
+    const ForeignCode foreign(library_.path());
     model_ = f_.construct(text.c_str(), kSeed, &error);
     if (!model_)
       throw DataError(fmt::format("{}: {}", data.empty() ? name_ : data, taken(error, "the model could not be made")));
@@ -101,6 +95,7 @@ class StanTarget final : public Target {
       outputs_ = f_.count(model_, true, true);
       names_ = split_names(f_.names(model_, true, true));
       if (dim_ < 1) throw DataError(fmt::format("{}: has no parameters", name_));
+      if (dim_ > kMaxDim) throw DataError(fmt::format("{}: has {} parameters, more than {}", name_, dim_, kMaxDim));
       if (outputs_ != static_cast<int64_t>(names_.size()))
         throw DataError(fmt::format("{}: has {} outputs, but {} names", name_, outputs_, names_.size()));
       const char* info = f_.info(model_);
@@ -125,6 +120,7 @@ class StanTarget final : public Target {
     const double* u = points.data_ptr<double>();
     double* out = value.data_ptr<double>();
     const auto lock = locked();
+    const ForeignCode foreign(library_.path());
     for (int64_t i = 0; i < points.size(0); ++i) {
       char* error = nullptr;
       if (f_.density(model_, false, true, u + i * dim_, out + i, &error) != 0) out[i] = refused(error);
@@ -138,6 +134,7 @@ class StanTarget final : public Target {
     const double* u = points.data_ptr<double>();
     double *out = value.data_ptr<double>(), *slope = gradient.data_ptr<double>();
     const auto lock = locked();
+    const ForeignCode foreign(library_.path());
     for (int64_t i = 0; i < points.size(0); ++i) {
       char* error = nullptr;
       if (f_.gradient(model_, false, true, u + i * dim_, out + i, slope + i * dim_, &error) != 0)
@@ -153,6 +150,7 @@ class StanTarget final : public Target {
     const uint64_t position = stream.position();
     Tensor out = at::empty({points.size(0), outputs_}, at::kDouble);
     const auto lock = locked();
+    const ForeignCode foreign(library_.path());
     for (int64_t i = 0; i < points.size(0); ++i) {
       char* error = nullptr;
       stream.seek(position + static_cast<uint64_t>(i));

@@ -1,25 +1,19 @@
 #include "stan_compile.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/uuid/name_generator_sha1.hpp>
 #include <boost/uuid/uuid_io.hpp>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
+#include "../core/process.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
-
-extern char** environ;
 
 namespace hastings {
 namespace {
@@ -36,29 +30,14 @@ std::string home(const char* xdg, const char* below) {
   return folder.empty() ? from_environment("HOME") + "/" + below : folder;
 }
 
-struct Outcome {
+// A program run to its end, with what it said.
+struct Said {
   int code = -1;
-  std::string output;  // both streams
+  std::string output;
 };
-
-// A program run to its end.
-Outcome run(const std::vector<std::string>& command, const std::string& log) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  std::vector<char*> arguments;
-  for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) return {-1, fmt::format("{}: {}", command[0], std::strerror(failed))};
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, read_file(log)};
+Said run(const std::vector<std::string>& command, const std::string& log) {
+  const Outcome outcome = run_program(command, log);
+  return {outcome.code, outcome.code < 0 ? outcome.why : read_file(log)};
 }
 
 struct Toolchain {
@@ -154,7 +133,7 @@ std::string stanc_error(const std::string& model, const std::string& output) {
 }
 
 void compile(const std::vector<std::string>& command, const std::string& what, const std::string& scratch) {
-  const Outcome outcome = run(command, scratch + "/log");
+  const Said outcome = run(command, scratch + "/log");
   if (outcome.code == 0) return;
   std::string errors;
   for (size_t at = 0; at < outcome.output.size() && errors.size() < 2000;) {
@@ -175,13 +154,13 @@ std::string compile_stan(const std::string& model, const StanOptions& options) {
   const Scratch scratch(cache);
   const std::string generated = scratch.path + "/model.cpp";
   const std::string folder = fs::absolute(model).parent_path().string();
-  const Outcome stanc =
+  const Said stanc =
       run({tools.stanc, "--o=" + generated, "--include-paths=" + folder, model}, scratch.path + "/log");
   if (stanc.code != 0) throw DataError(stanc_error(model, stanc.output));
 
   std::string compiler = from_environment("CXX");
   if (compiler.empty()) compiler = "g++";
-  const Outcome version = run({compiler, "--version"}, scratch.path + "/log");
+  const Said version = run({compiler, "--version"}, scratch.path + "/log");
   if (version.code != 0)
     throw ConfigError(fmt::format("a C++ compiler is needed for Stan programs: {}", version.output));
   std::vector<std::string> flags = {compiler, "-std=c++17",     "-O2",          "-fPIC",

@@ -79,4 +79,19 @@ std::unique_ptr<Target> make_target(std::string name, int64_t dim, std::function
   return std::make_unique<CallableTarget>(std::move(name), dim, std::move(log_prob), std::move(with_gradient));
 }
 
+void check_repeats(const Target& target, const Tensor& x) {
+  constexpr double kRounding = 1e-9;  // sums over threads
+  const at::NoGradGuard no_grad;
+  const Tensor first = target.log_prob(x), second = target.log_prob(x);
+  const Tensor finite = at::isfinite(first) | at::isfinite(second);
+  const Tensor apart = ((first - second).abs() / (1 + first.abs())).nan_to_num(1, 1, 1);
+  const Tensor worst = (apart * finite).max();
+  if (worst.item<double>() < kRounding) return;
+  const int64_t i = (apart * finite).argmax().item<int64_t>();
+  throw NumericalError(
+      fmt::format("target {}: the same point has the log density {} the first time and {} the second: it is not a "
+                  "function, and cannot be sampled",
+                  target.name(), first[i].item<double>(), second[i].item<double>()));
+}
+
 }  // namespace hastings

@@ -9,10 +9,11 @@ namespace hastings {
 
 class Error : public std::runtime_error {
  public:
-  Error(const std::string& what, int exit_code) : std::runtime_error(what), exit_code_(exit_code) {}
+  Error(const std::string& what, int exit_code) : std::runtime_error(without_nul(what)), exit_code_(exit_code) {}
   int exit_code() const { return exit_code_; }
 
  private:
+  static std::string without_nul(std::string text);  // a NUL in a name would cut the message
   int exit_code_;
 };
 
@@ -39,5 +40,8 @@ class Interrupted : public Error {
  public:
   explicit Interrupted(const std::string& what) : Error(what, 130) {}
 };
+
+// LibTorch reports memory that is not to be had as an error like any other.
+bool is_out_of_memory(const std::exception& error);
 
 }  // namespace hastings

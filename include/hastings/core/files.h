@@ -25,6 +25,9 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// The name a file is written under until it is whole: hidden, and nobody else's.
+std::string temporary_of(const std::string& path);
+
 void write_file(const std::string& path, std::string_view content);
 std::string read_file(const std::string& path);  // DataError if it cannot be read
 

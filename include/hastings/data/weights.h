@@ -13,8 +13,11 @@ namespace hastings {
 using Weights = std::map<std::string, Tensor>;
 
 // Tensors by name, on the CPU, in the precision of the file. A dictionary within a dictionary gives "outer.inner". What
-// kind of file it is its content says. DataError for a file that holds no tensors or is damaged.
-Weights read_weights(const std::string& path);
+// kind of file it is its content says. DataError for a file that holds no tensors or is damaged. With `text` the file
+// must be a pair (text, dictionary of tensors), as a stored proposal is.
+Weights read_weights(const std::string& path, std::string* text = nullptr);
+
+int64_t elements_in(const Weights& weights);  // of all tensors together
 
 // Whole or not there.
 void write_safetensors(const std::string& path, const Weights& weights);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hastings/core/events.h"
+#include "hastings/core/output_folder.h"
 #include "hastings/gan/calibrate.h"
 #include "hastings/gan/filter.h"
 #include "hastings/gan/pair.h"
@@ -57,7 +58,7 @@ struct ChosenCalibration {
 ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const CalibrateOptions& options,
                                      Observer& observer);
 
-void save_calibration(const std::string& folder, const ChosenCalibration& chosen);
+void save_calibration(OutputFolder& folder, const ChosenCalibration& chosen);
 ChosenCalibration load_calibration(const std::string& folder);
 
 }  // namespace hastings

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "hastings/core/tensor.h"
@@ -26,8 +27,8 @@ class FeatureNetwork {
   void save(const std::string& stem) const;
 
  private:
-  void build(const std::string& text, const std::string& file);
-  void load(const Weights& weights, const std::string& file);
+  void build(const nlohmann::json& description, const std::string& file, const Weights& weights,
+             const std::string& weight_file);
   Tensor forward(const Tensor& images) const;  // of floats from 0 to 1
 
   std::string name_, description_;

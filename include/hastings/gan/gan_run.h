@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "hastings/core/output_folder.h"
 #include "hastings/data/images.h"
 #include "hastings/gan/features.h"
 #include "hastings/gan/train.h"
@@ -31,7 +32,7 @@ struct SplitImages {
 };
 
 SplitImages load_split_images(const GanData& data);
-void save_splits(const std::string& folder, const SplitImages& images);
+void save_splits(OutputFolder& folder, const SplitImages& images);
 // The splits of a run; `spec` names the data where they have moved (empty: as stored). DataError if the images are not
 // those that were split.
 SplitImages load_splits(const std::string& folder, const std::string& spec = "");
@@ -53,20 +54,20 @@ struct GanTrained {
 
 // Trains into `folder`; a calibration of earlier networks is dropped. With `resume` it goes on from the stored state,
 // with the stored request but for a later end.
-GanTrained train_gan(const std::string& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
+GanTrained train_gan(OutputFolder& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
                      Observer& observer);
 // The request of a run that was begun.
 GanTrainRequest stored_gan_request(const std::string& folder);
 
 // Classifiers of the labels of the training images, learned once and kept in the run; null where nothing was trained
 // on here, or there are no labels of use (the observer is warned of those).
-std::shared_ptr<const FeatureNetwork> run_classifiers(const std::string& folder, const SplitImages& images, int threads,
+std::shared_ptr<const FeatureNetwork> run_classifiers(OutputFolder& folder, const SplitImages& images, int threads,
                                                       Observer& observer);
 
 bool is_gan_run(const std::string& folder);
 
 // Puts a pair that was trained elsewhere into a run folder, with its weights; TorchScript modules stay where they are.
 // A calibration that lies there is dropped.
-void import_pair(const std::string& folder, const Pair& pair, const std::string& from_folder);
+void import_pair(OutputFolder& folder, const Pair& pair, const std::string& from_folder);
 
 }  // namespace hastings

@@ -45,9 +45,13 @@ class Network {
 };
 
 // A layer list; ConfigError names the layer that makes no sense. With a stream, weights are drawn as DCGAN's are
-// (normal, sd 0.02; batch norm scale around 1), or with {"init": "fan-in"} uniform by fan-in; without one they are
-// zero.
-std::unique_ptr<Network> build_network(const nlohmann::json& description, Stream* init = nullptr);
+// (normal, sd 0.02; batch norm scale around 1), or with {"init": "fan-in"} uniform by fan-in; without one they wait for
+// load(). A few words may ask for more weights than any memory holds: more than `most` is a ConfigError.
+constexpr int64_t kMaxWeights = int64_t{1} << 31;
+// Of a network whose weights are in a file: what is there, and some more, so that a shape that does not fit is named.
+inline int64_t most_weights(const Weights& weights) { return elements_in(weights) + (int64_t{1} << 24); }
+std::unique_ptr<Network> build_network(const nlohmann::json& description, Stream* init = nullptr,
+                                       int64_t most = kMaxWeights);
 
 // A saved TorchScript module; shapes are what the user says.
 std::unique_ptr<Network> load_module(const std::string& path, std::vector<int64_t> input, std::vector<int64_t> output);

@@ -41,7 +41,7 @@ class GanTrainer {
 
   int64_t iteration() const;
   int64_t iterations() const;
-  GanProgress step();  // one iteration
+  GanProgress step(Observer* observer = nullptr);  // one iteration
 
   // All that is needed to go on bit for bit (with the same number of threads).
   Weights state() const;

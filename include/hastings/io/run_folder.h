@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hastings/core/output_folder.h"
 #include "hastings/diagnose/summary.h"
 #include "hastings/learn/learner.h"
 #include "hastings/sample/sampler.h"
@@ -29,10 +30,10 @@ void to_json(nlohmann::json& json, const RunSummary& summary);
 
 std::string version();  // of hastings
 
-// Learning on its way: its state beside the run, in FOLDER.fitting, so that a kill loses some seconds only.
+// Learning on its way: its state in a hidden folder of the run, so that a kill loses some seconds only.
 class FitStore final : public LearnStore {
  public:
-  FitStore(std::string folder, const Target& target, const FitOptions& options, double every_seconds);
+  FitStore(OutputFolder& folder, const Target& target, const FitOptions& options, double every_seconds);
   bool due() override;
   void save(const std::map<std::string, Tensor>& state) override;
   std::map<std::string, Tensor> load() override;  // of the very same target and options
@@ -44,7 +45,8 @@ class FitStore final : public LearnStore {
   static void restore_options(const std::string& folder, std::string& target, FitOptions& options);
 
  private:
-  std::string folder_, identity_;
+  OutputFolder& folder_;
+  std::string identity_;
   double every_;
   std::chrono::steady_clock::time_point last_;
 };
@@ -61,9 +63,8 @@ struct StoredFit {
 // True if there is a finished fit in the folder.
 bool is_run(const std::string& folder);
 
-// Writes the folder under another name and renames it: it is there complete or not at all. A run that is there already
-// is replaced only when `replace` is set.
-void save_fit(const std::string& folder, const Target& target, const FitOptions& options, const Fit& fit, bool replace);
+// A run is there when its proposal is: that comes last, and goes first where a run is replaced, with all its draws.
+void save_fit(OutputFolder& folder, const Target& target, const FitOptions& options, const Fit& fit);
 StoredFit load_fit(const std::string& folder, int64_t dim);
 std::string stored_target(const std::string& folder);
 
@@ -102,7 +103,7 @@ struct SampleRequest {
 class RunWriter final : public DrawSink {
  public:
   // At most `max_diagnosed` draws are read back for the diagnosis, so that its memory does not grow with the run.
-  RunWriter(const std::string& folder, const Target& target, const SampleRequest& request,
+  RunWriter(OutputFolder& folder, const Target& target, const SampleRequest& request,
             int64_t max_diagnosed = int64_t{1} << 22);
   ~RunWriter() override;
 
@@ -134,13 +135,13 @@ class RunWriter final : public DrawSink {
   void append(const DrawBlock& block, const Tensor& outputs);
   void add_up(int chain, const Tensor& outputs);
   ChainRows read_rows(int chain, int64_t first, int64_t n) const;
-  std::string folder_, scratch_;
+  OutputFolder& folder_;
+  std::string scratch_;
   const Target& target_;
   SampleRequest request_;
   int64_t max_diagnosed_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Chain>> chains_;
-  int lock_ = -1;
   bool keep_scratch_ = false;
   mutable Tensor cache_;  // [chains, columns, diagnosed] of the last columns read
   mutable int64_t cache_begin_ = -1, cache_draws_ = -1;
@@ -153,7 +154,7 @@ struct Sampled {
   std::string stopped;       // draws | target-ess | max-seconds | interrupted
   int64_t resumed_from = 0;  // draws that were there already
 };
-Sampled sample_into(const std::string& folder, const Target& target, const StoredFit& stored, SampleRequest request,
+Sampled sample_into(OutputFolder& folder, const Target& target, const StoredFit& stored, SampleRequest request,
                     int64_t more, Observer& observer);
 
 // The request of the finished run, or of the one that was interrupted; ConfigError if there is none.
@@ -161,7 +162,7 @@ SampleRequest finished_request(const std::string& folder);
 SampleRequest interrupted_request(const std::string& folder);
 
 // draws.npz -> chain-N.csv or draws.nc (NetCDF as ArviZ's InferenceData); chain-N.csv -> draws.npz. Returns the files.
-std::vector<std::string> convert_run(const std::string& folder, const std::string& to, const Target* target);
+std::vector<std::string> convert_run(OutputFolder& folder, const std::string& to, const Target* target);
 
 // A dictionary of tensors as one file, whole or not there.
 void write_tensors(const std::string& path, const std::map<std::string, Tensor>& tensors);

@@ -8,6 +8,8 @@
 
 namespace hastings {
 
+class OutputFolder;
+
 enum class Draw {
   kLine,
   kPoints,
@@ -45,5 +47,7 @@ struct Figure {
 
 // Writes STEM.png, STEM.svg, STEM.dat and STEM.gp. Without gnuplot it throws ConfigError; data and script are there.
 void write_figure(const std::string& stem, const Figure& figure);
+// The same as files of a folder of ours; returns the stem.
+std::string write_figure(OutputFolder& folder, const std::string& name, const Figure& figure);
 
 }  // namespace hastings

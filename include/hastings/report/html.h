@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "hastings/core/output_folder.h"
 #include "hastings/proposal/proposal.h"
 #include "hastings/target/target.h"
 
@@ -11,6 +12,6 @@ namespace hastings {
 // Reads the run's summary, draws and history, draws the figures into FOLDER/report/, and writes FOLDER/report.html with
 // the figures inside. The target and the proposal are needed for the level plot of two-dimensional runs and for the
 // meeting times; returns the path of the page.
-std::string write_report(const std::string& folder, const Target& target, const Proposal& proposal);
+std::string write_report(OutputFolder& folder, const Target& target, const Proposal& proposal);
 
 }  // namespace hastings

@@ -47,7 +47,7 @@ struct Comparison {
 };
 
 // Finished cells are kept in `folder` and not computed again.
-Comparison compare_gan(const std::string& folder, const Pair& pair, const ChosenCalibration& chosen,
+Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibration& chosen,
                        const SplitImages& images, const FeatureNetwork& features, const CompareOptions& options,
                        Observer& observer);
 

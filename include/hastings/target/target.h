@@ -13,6 +13,8 @@
 
 namespace hastings {
 
+constexpr int64_t kMaxDim = 100000;  // of any target
+
 // Exact facts about a target; a tensor that is undefined is not known.
 struct Truth {
   Tensor mean;                  // [statistics]
@@ -77,5 +79,9 @@ class Target {
 // differentiable tensor operations.
 std::unique_ptr<Target> make_target(std::string name, int64_t dim, std::function<Tensor(const Tensor&)> log_prob,
                                     std::function<Gradient(const Tensor&)> with_gradient = nullptr);
+
+// NumericalError if the same points have other values the second time: a density that is noisy is no density, and no
+// chain on it has it as its law.
+void check_repeats(const Target& target, const Tensor& x);
 
 }  // namespace hastings

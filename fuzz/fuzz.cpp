@@ -40,11 +40,11 @@ using nlohmann::json;
 
 // A folder in memory for what the readers want to have as files.
 const std::string& folder() {
-  static const std::string path = [] {
-    const std::string p = fmt::format("/dev/shm/hastings-fuzz-{}", ::getpid());
-    fs::create_directories(p);
+  static const std::string& path = [] {
+    auto* p = new std::string(fmt::format("/dev/shm/hastings-fuzz-{}", ::getpid()));  // outlives every destructor
+    fs::create_directories(*p);
     std::atexit([] { fs::remove_all(folder()); });
-    return p;
+    return std::ref(*p);
   }();
   return path;
 }

@@ -117,7 +117,7 @@ for delay in 0.6 0.8 0.9 1.0 1.1 1.2; do
   sleep $delay
   kill -9 $pid 2>/dev/null
   wait $pid 2>/dev/null
-  if [ -e kf ]; then  # there means complete
+  if [ -e kf/proposal.pt ]; then  # there means complete
     "$hastings" sample kf --draws 50 -q >/dev/null 2>err; check "a fit that is there is whole" [ $? -eq 0 ]
   else
     "$hastings" fit mog2 --max-iterations 1 -q --output kf >/dev/null 2>err; check "fitting after a kill" [ $? -eq 0 ]

@@ -211,7 +211,8 @@ int train_command(const GanOptions& o) {
       const std::string name = o.data.spec.substr(0, o.data.spec.find(':'));
       folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), request.train.loss);
     }
-    if (is_output_folder(folder, FolderKind::kGan) && !o.overwrite)
+    const bool begun = fs::exists(fs::path(folder) / "config.json") || is_gan_run(folder);
+    if (is_output_folder(folder, FolderKind::kGan) && begun && !o.overwrite)
       throw ConfigError(fmt::format("{}: is there already; use --resume, --overwrite, or another --output", folder));
     request.train.validate();
     out = std::make_unique<OutputFolder>(folder, FolderKind::kGan);

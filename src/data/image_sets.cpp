@@ -79,7 +79,7 @@ Tensor read_idx(const std::string& path) {
   if (static_cast<int64_t>(bytes.size() - 4 - 4 * sizes) != count)
     fail(path, "does not have the length its header says");
   Tensor out = at::empty(shape, at::kByte);
-  std::memcpy(out.data_ptr(), bytes.data() + 4 + 4 * sizes, static_cast<size_t>(count));
+  if (count > 0) std::memcpy(out.data_ptr(), bytes.data() + 4 + 4 * sizes, static_cast<size_t>(count));
   return out;
 }
 

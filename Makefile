@@ -5,7 +5,7 @@ CMAKE_ARGS ?=
 DATA := $(wildcard ../shared/data)
 export HASTINGS_TEST_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
 
-.PHONY: demo test configure build bench bench-peers asan format lint setup results clean
+.PHONY: demo test configure build bench bench-peers asan tsan fuzz format lint setup results clean
 
 demo: configure
 	cmake --build $(BUILD) -j $(JOBS) --target hastings_cli
@@ -42,6 +42,19 @@ asan: setup
 	cmake --build build-asan -j $(JOBS)
 	cd build-asan && ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 ctest --output-on-failure -j $(JOBS) -L unit
 
+# The threaded paths: learning, sampling, resuming, experiments' jobs.
+tsan: setup
+	cmake -S . -B build-tsan -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DHASTINGS_SANITIZE=thread > /dev/null
+	cmake --build build-tsan -j $(JOBS) --target unit_tests
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" setarch -R build-tsan/tests/unit_tests --gtest_filter='$(THREADED)'
+THREADED := *Thread*:*Parallel*:*Resume*:Sampler*:GanTrain*:*Proposals*
+
+# So many inputs to each reader of files, under ASan and UBSan.
+RUNS ?= 1000000
+fuzz: build
+	scripts/setup --fuzz
+	fuzz/run $(RUNS)
+
 format:
 	scripts/setup --tools
 	git ls-files '*.h' '*.cpp' | xargs clang-format -i
@@ -58,4 +71,4 @@ results: build
 	$(BUILD)/experiments/results --first-seed 11 --commit $$(git rev-parse --short HEAD)
 
 clean:
-	rm -rf build build-bench build-asan
+	rm -rf build build-bench build-asan build-tsan build-fuzz

@@ -226,7 +226,9 @@ const std::vector<Reader>& readers() {
       {"pickle-legacy", [] { return std::vector{legacy(object())}; }, weights},
       {"pickle-object", [] { return std::vector{object()}; }, [](const std::string& b) { weights(legacy(b)); }},
       {"pickle-zip", [] { return std::vector{object()}; },
-       [](const std::string& b) { weights(zipped({{"a/data.pkl", b}, {"a/data/0", kFloats}})); }},
+       [](const std::string& b) {
+         weights(zipped({{"a/data.pkl", b}, {"a/data/0", kFloats}}));
+       }},
       {"zip",
        [] {
          const std::vector<std::pair<std::string, std::string>> e = {{"a/data.pkl", object()}, {"a/data/0", kFloats}};
@@ -235,7 +237,8 @@ const std::vector<Reader>& readers() {
        weights},
       {"safetensors",
        [] {
-         const std::string head = R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"__metadata__":{"a":"b"}})";
+         const std::string head =
+             R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"__metadata__":{"a":"b"}})";
          return std::vector{head};
        },
        [](const std::string& b) { weights(little(b.size(), 8) + (b.empty() ? "{" : b) + kFloats); }},
@@ -258,7 +261,10 @@ const std::vector<Reader>& readers() {
          return std::vector{taken(folder() + "/a.png"), taken(folder() + "/b.png")};
        },
        [](const std::string& b) { read_image(put("a.png", repaired(b))); }},
-      {"jpeg", [] { return std::vector{jpeg(false), jpeg(true)}; },
+      {"jpeg",
+       [] {
+         return std::vector{jpeg(false), jpeg(true)};
+       },
        [](const std::string& b) { read_image(put("a.jpg", b)); }},
       {"idx", [] { return std::vector{kIdx}; },
        [](const std::string& b) {
@@ -269,7 +275,10 @@ const std::vector<Reader>& readers() {
          }
          read_images("mnist:" + folder() + "/idx");
        }},
-      {"cifar", [] { return std::vector{std::string(3073, 'c'), std::string(2 * 3073, 'd')}; },
+      {"cifar",
+       [] {
+         return std::vector{std::string(3073, 'c'), std::string(2 * 3073, 'd')};
+       },
        [](const std::string& b) {
          fs::create_directories(folder() + "/cifar");
          for (const char* part : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"})
@@ -280,16 +289,23 @@ const std::vector<Reader>& readers() {
       {"csv",
        [] {
          return std::vector<std::string>{"a,b,y\n1,2,0\n3,4.5,1\n", "\"x, y\";z\n1;2\n", "1 2\n# note\n-3e2 4\n",
-                                         "\xef\xbb\xbf" "a,b\n1,2\n"};
+                                         "\xef\xbb\xbf"
+                                         "a,b\n1,2\n"};
        },
        [](const std::string& b) {
          const std::string path = put("a.csv", b);
          read_table(path);
          read_array(path + ":a");
        }},
-      {"libsvm", [] { return std::vector<std::string>{"1 1:0.5 3:2\n0 2:1\n1 1:1\n", "1,2,0\n3,1,1\n"}; },
+      {"libsvm",
+       [] {
+         return std::vector<std::string>{"1 1:0.5 3:2\n0 2:1\n1 1:1\n", "1,2,0\n3,1,1\n"};
+       },
        [](const std::string& b) { read_labelled_table(put("a.libsvm", b)); }},
-      {"script-json", [] { return std::vector<std::string>{kDescription, R"({"dim": 2})"}; },
+      {"script-json",
+       [] {
+         return std::vector<std::string>{kDescription, R"({"dim": 2})"};
+       },
        [](const std::string& b) {
          put("m.py", "def log_prob(x: Tensor, y: Tensor, n: int) -> Tensor:\n    return -x.square().sum(1)\n");
          put("m.json", b);
@@ -309,9 +325,12 @@ const std::vector<Reader>& readers() {
       {"network-json", [] { return std::vector<std::string>{kNetwork}; },
        [](const std::string& b) { build_network(parse_json("network", b, true), nullptr, 1 << 20); }},
       {"pair-json",
-       [] { return std::vector<std::string>{preset_pair("mlp", {1, 8, 8}, 4, 2), preset_pair("dcgan", {1, 8, 8}, 2, 2)}; },
+       [] {
+         return std::vector<std::string>{preset_pair("mlp", {1, 8, 8}, 4, 2), preset_pair("dcgan", {1, 8, 8}, 2, 2)};
+       },
        [](const std::string& b) {
-         static const std::string unused = put("G.safetensors", legacy(object())) + put("D.safetensors", legacy(object()));
+         static const std::string unused =
+             put("G.safetensors", legacy(object())) + put("D.safetensors", legacy(object()));
          load_pair(put("pair.json", b));
        }},
       {"stan-csv",

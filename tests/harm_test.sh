@@ -56,6 +56,7 @@ kept "report" p2 report p2
 mkdir -p rep && stranger rep/semimetric-quick
 kept "reproduce" rep/semimetric-quick reproduce semimetric --quick -o rep -q
 kept "data fetch" p2 data fetch mnist --to p2 -q
+kept "a pair over a trained run" gan gan calibrate gan/pair.json --data images.npy -q -o gan
 # A run of another kind is a stranger too.
 kept "a GAN's run over a run" run gan train images.npy -o run "${small[@]}" --overwrite
 kept "a run over a GAN's" gan fit banana "${quick[@]}" -o gan --overwrite

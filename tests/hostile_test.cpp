@@ -65,7 +65,8 @@ class Hostile : public testing::Test {
   std::string folder_;
 };
 
-// --- PyTorch's files ---------------------------------------------------------------------------------------------------
+// --- PyTorch's files
+// ---------------------------------------------------------------------------------------------------
 
 std::string little(uint64_t value, size_t width) {
   std::string out;
@@ -93,7 +94,9 @@ std::string legacy(const std::string& object, const std::string& rest = "") {
 }
 std::string without_data(const std::string& object) { return legacy(object, pickled("]")); }
 const std::string kKeys = pickled("](" + text("0") + "e");
-std::string with_data(const std::string& object) { return legacy(object, kKeys + little(4, 8) + std::string(16, '\1')); }
+std::string with_data(const std::string& object) {
+  return legacy(object, kKeys + little(4, 8) + std::string(16, '\1'));
+}
 
 void write_zip(const std::string& path, const std::vector<std::pair<std::string, std::string>>& entries) {
   int code = 0;
@@ -123,7 +126,7 @@ TEST_F(Hostile, TensorsLieWithinTheirData) {
                                          {0, {2}, {huge}},
                                          {0, {3}, {huge}},
                                          {0, {2, 2}, {-1, 1}},
-                                         {0, {1000000000}, {0}},       // much of little
+                                         {0, {1000000000}, {0}},  // much of little
                                          {0, {1 << 20, 1 << 20}, {0, 0}}}) {
     for (const bool zip : {false, true}) {
       const std::string object = dictionary(tensor(c.offset, c.shape, c.stride));
@@ -139,8 +142,9 @@ TEST_F(Hostile, TensorsLieWithinTheirData) {
   refused("impossible shape", [&] {
     read_weights(file("bad.pth", with_data(dictionary(tensor(0, {huge, huge, huge}, {1, 1, 1})))));
   });
-  refused("impossible shape",
-          [&] { read_weights(file("bad.pth", with_data(dictionary(tensor(0, {0, huge, huge}, {1, 1, 1}))))); });
+  refused("impossible shape", [&] {
+    read_weights(file("bad.pth", with_data(dictionary(tensor(0, {0, huge, huge}, {1, 1, 1})))));
+  });
   refused("damaged tensor", [&] { read_weights(file("bad.pth", with_data(dictionary(tensor(0, {2, 2}, {1}))))); });
 }
 
@@ -155,7 +159,8 @@ TEST_F(Hostile, PicklesThatNestReferAndDouble) {
       for (int i = 0; i < kDeep / 3; ++i) body += nest == "]" ? "]" : "}U\1a";
       body += "N" + std::string(kDeep / 3, nest == "]" ? 'a' : 's');
     }
-    refused(nest == "}" ? "nested" : "no tensors", [&] { read_weights(file("deep.pth", without_data(pickled(body)))); });
+    refused(nest == "}" ? "nested" : "no tensors",
+            [&] { read_weights(file("deep.pth", without_data(pickled(body)))); });
   }
   // A dictionary that holds itself.
   refused("circles", [&] { read_weights(file("self.pth", without_data(pickled("}q\1U\1ah\1s")))); });
@@ -174,9 +179,9 @@ TEST_F(Hostile, PicklesThatNestReferAndDouble) {
   std::string calls = "(" + std::string(1 << 20, 'N') + "tq\1";
   for (int i = 0; i < 200000; ++i) calls += "ca\nb\nh\1R";
   refused("times its size", [&] { read_weights(file("calls.pth", with_data(pickled(calls)))); });
-  for (const std::string& broken : {std::string("t"), std::string("0"), std::string("s"), std::string("u"),
-                                    std::string("h\1"), std::string("(0"), std::string("N(0t"), std::string("R"),
-                                    std::string("b"), std::string("Q"), std::string("a")})
+  for (const std::string& broken :
+       {std::string("t"), std::string("0"), std::string("s"), std::string("u"), std::string("h\1"), std::string("(0"),
+        std::string("N(0t"), std::string("R"), std::string("b"), std::string("Q"), std::string("a")})
     refused("sound pickle", [&] { read_weights(file("broken.pth", with_data(pickled(broken)))); });
 }
 
@@ -195,7 +200,8 @@ TEST_F(Hostile, SizesThatAFileDoesNotHave) {
   refused("", [&] { read_npz(file("forged.npz", bytes)); });
 }
 
-// --- safetensors and NumPy --------------------------------------------------------------------------------------------
+// --- safetensors and NumPy
+// --------------------------------------------------------------------------------------------
 
 std::string safetensors(const std::string& header, const std::string& data = std::string(16, '\1')) {
   return little(header.size(), 8) + header + data;
@@ -216,7 +222,8 @@ TEST_F(Hostile, Safetensors) {
     read_weights(file("bad", safetensors(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
                                          R"("b":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})")));
   });
-  refused("longer than the file", [&] { read_weights(file("bad", little(UINT64_MAX, 8) + "{}" + std::string(16, ' '))); });
+  refused("longer than the file",
+          [&] { read_weights(file("bad", little(UINT64_MAX, 8) + "{}" + std::string(16, ' '))); });
   refused("nested deeper", [&] { read_weights(file("bad", safetensors("{\"w\":" + std::string(1000000, '[')))); });
 }
 
@@ -240,7 +247,8 @@ TEST_F(Hostile, NumPy) {
   refused("ends before", [&] { read_npz(path("bad.npz")); });
 }
 
-// --- JSON --------------------------------------------------------------------------------------------------------------
+// --- JSON
+// --------------------------------------------------------------------------------------------------------------
 
 TEST_F(Hostile, JsonThatNests) {
   const std::string deep(1000000, '['), closed = std::string(1000, '[') + std::string(1000, ']');
@@ -268,17 +276,17 @@ TEST_F(Hostile, JsonThatNests) {
 TEST_F(Hostile, NetworksThatNestOrAskForTooMuch) {
   std::string layers = "[]";
   for (int i = 0; i < 20000; ++i) layers = R"([{"type": "residual", "layers": )" + layers + "}]";
-  refused("nested deeper",
-          [&] { FeatureNetwork(file("f.json", R"({"input": [1, 8, 8], "weights": "w", "layers": )" + layers + "}"), ""); });
+  refused("nested deeper", [&] {
+    FeatureNetwork(file("f.json", R"({"input": [1, 8, 8], "weights": "w", "layers": )" + layers + "}"), "");
+  });
   auto network = [](const std::string& input, const std::string& list) {
     build_network(nlohmann::json::parse(R"({"input": )" + input + R"(, "layers": )" + list + "}"));
   };
   std::string nested = "[]";
   for (int i = 0; i < 200; ++i) nested = R"([{"type": "residual", "layers": )" + nested + "}]";
   network("[1, 8, 8]", nested);  // deep, and well
-  refused("more weights than there are", [&] {
-    network("[1048576]", R"([{"type": "linear", "out": 1048576}, {"type": "linear", "out": 1048576}])");
-  });
+  refused("more weights than there are",
+          [&] { network("[1048576]", R"([{"type": "linear", "out": 1048576}, {"type": "linear", "out": 1048576}])"); });
   refused("values", [&] { network("[1, 8, 8]", R"([{"type": "pad", "pixels": 1048576}])"); });
   refused("values", [&] { network("[1, 8, 8]", R"([{"type": "upsample", "factor": 1048576}])"); });
   refused("values", [&] { network("[1048576, 1048576, 1048576]", "[]"); });
@@ -287,7 +295,8 @@ TEST_F(Hostile, NetworksThatNestOrAskForTooMuch) {
   refused("must be a whole number", [&] { network("[1, 8, 8]", R"([{"type": "linear", "out": 2.5}])"); });
 }
 
-// --- Pictures and tables -----------------------------------------------------------------------------------------------
+// --- Pictures and tables
+// -----------------------------------------------------------------------------------------------
 
 uint32_t crc(const std::string& bytes) {
   uint32_t c = ~0U;
@@ -305,8 +314,8 @@ std::string big(uint32_t value) {
 TEST_F(Hostile, PicturesLargerThanTheirFiles) {
   auto png = [](uint32_t width, uint32_t height) {
     const std::string head = "IHDR" + big(width) + big(height) + std::string("\1\0\0\0\0", 5);
-    return "\x89PNG\r\n\x1a\n" + big(13) + head + big(crc(head)) + big(0) + "IDAT" + big(crc("IDAT")) + big(0) + "IEND" +
-           big(crc("IEND"));
+    return "\x89PNG\r\n\x1a\n" + big(13) + head + big(crc(head)) + big(0) + "IDAT" + big(crc("IDAT")) + big(0) +
+           "IEND" + big(crc("IEND"));
   };
   refused("larger than 32768", [&] { read_image(file("a.png", png(32768, 32768))); });
   refused("", [&] { read_image(file("a.png", png(1000000, 1000000))); });
@@ -340,7 +349,8 @@ TEST_F(Hostile, Idx) {
   refused("length its header says", [&] { read_images("mnist:" + folder_); });
 }
 
-// --- Runs --------------------------------------------------------------------------------------------------------------
+// --- Runs
+// --------------------------------------------------------------------------------------------------------------
 
 TEST_F(Hostile, RunsThatWereTamperedWith) {
   const auto target = make_banana();

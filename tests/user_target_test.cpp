@@ -188,6 +188,35 @@ TEST_F(UserTarget, ScriptErrorsNameFileAndLine) {
   EXPECT_HAS(script_error("def log_prob(x: Tensor, y: Tensor) -> Tensor:\n    return x.sum(1)\n", two), "wants 'y'");
 }
 
+// Neither a module's methods nor what runs while it is loaded may touch files.
+TEST_F(UserTarget, ModulesThatTouchFilesAreRefused) {
+  const std::string stolen = (folder_ / "stolen").string();
+  const std::string save = "torch.save(x, \"" + stolen + "\")", path = (folder_ / "m.pt").string();
+  write("m.json", "{\"dim\": 2}");
+  for (const std::string& body :
+       {"    " + save + "\n    return -x.square().sum(1)\n",
+        std::string("    return torch.from_file(\"m.json\", False, 2).sum() - x.square().sum(1)\n"),
+        "    if x.size(0) > 1:\n        " + save + "\n    return -x.square().sum(1)\n"}) {
+    torch::jit::Module module("Density");
+    module.define("def log_prob(self, x: Tensor) -> Tensor:\n" + body);
+    module.save(path);
+    try {
+      find_target("module:" + path);
+      ADD_FAILURE() << "was taken: " << body;
+    } catch (const DataError& error) {
+      EXPECT_HAS(error.what(), "which is not allowed");
+    }
+  }
+  torch::jit::Module sneaky("Sneaky");
+  sneaky.register_attribute("dim", c10::IntType::get(), 2);
+  sneaky.define("def __getstate__(self):\n    return 2\ndef __setstate__(self, state: int):\n    torch.save(state, \"" +
+                stolen +
+                "\")\n    self.dim = state\ndef log_prob(self, x: Tensor) -> Tensor:\n    return -x.square().sum(1)\n");
+  sneaky.save(path);
+  EXPECT_THROW(find_target("module:" + path), DataError);
+  EXPECT_FALSE(fs::exists(stolen));
+}
+
 TEST_F(UserTarget, DescriptionErrorsNameFileAndField) {
   const std::string good = "def log_prob(x: Tensor) -> Tensor:\n    return -x.square().sum(1)\n";
   EXPECT_HAS(script_error(good, "{\"dim\": 2"), "m.json: is not JSON");

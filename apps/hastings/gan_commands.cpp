@@ -62,8 +62,9 @@ OpenedRun open_run(const std::string& given, const std::string& weights_folder, 
   Pair pair = load_pair(given, weights_folder);
   const std::string folder = output.empty() ? "runs/" + fs::path(given).stem().string() : output;
   OpenedRun out{std::make_unique<OutputFolder>(folder, FolderKind::kGan), std::move(pair)};
-  import_pair(*out.folder, out.pair,
-              weights_folder.empty() ? fs::path(given).parent_path().string() : weights_folder);
+  if (fs::exists(fs::path(folder) / "config.json"))
+    throw ConfigError(fmt::format("{}: holds networks that were trained there; give another --output", folder));
+  import_pair(*out.folder, out.pair, weights_folder.empty() ? fs::path(given).parent_path().string() : weights_folder);
   return out;
 }
 
@@ -325,7 +326,8 @@ int sample_command(const GanOptions& o) {
     if (std::fflush(file.get()) != 0)
       throw DataError(fmt::format("{}: cannot be written: {}", raw, std::strerror(errno)));
   }
-  write_npz(scratch.path() + "/samples.npz", {{"arr_0", {n, pair.image[1], pair.image[2], pair.image[0]}, {raw}, "|u1"}});
+  write_npz(scratch.path() + "/samples.npz",
+            {{"arr_0", {n, pair.image[1], pair.image[2], pair.image[0]}, {raw}, "|u1"}});
   const double render = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Filtered& r = got.filtered;
   const json facts = {{"run", o.pair},

@@ -48,7 +48,8 @@ std::string reason_of(const json::exception& error) {
 }
 
 int64_t whole_number(const std::string& what, const json& value) {
-  const bool fits = value.is_number_integer() && (value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : true);
+  const bool fits =
+      value.is_number_integer() && (value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : true);
   if (fits) return value.get<int64_t>();
   if (value.is_number_float()) {  // 1e3 is one
     const auto real = value.get<double>();

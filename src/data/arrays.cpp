@@ -129,8 +129,7 @@ std::map<std::string, Tensor> read_npz_as_stored(const std::string& path) {
     if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(e), 0, &info) != 0 || info.name == nullptr)
       fail(path, "is a damaged npz archive");
     std::string name = info.name;
-    if (!budget.holds(info))
-      fail(path, fmt::format("'{}' claims to be larger than the file can hold", name));
+    if (!budget.holds(info)) fail(path, fmt::format("'{}' claims to be larger than the file can hold", name));
     const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
         zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(e), 0), zip_fclose);
     if (!file) fail(path, fmt::format("'{}' cannot be read", name));

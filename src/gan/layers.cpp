@@ -54,15 +54,11 @@ class Fields {
     used_.insert(key);
     return json_.contains(key) ? get<T>(key) : otherwise;
   }
-  int64_t positive(const char* key) {
-    return within(key, get<int64_t>(key), 1);
-  }
+  int64_t positive(const char* key) { return within(key, get<int64_t>(key), 1); }
   int64_t positive(const char* key, int64_t otherwise) {
     return has(key) ? positive(key) : (used_.insert(key), otherwise);
   }
-  int64_t not_negative(const char* key, int64_t otherwise) {
-    return within(key, get<int64_t>(key, otherwise), 0);
-  }
+  int64_t not_negative(const char* key, int64_t otherwise) { return within(key, get<int64_t>(key, otherwise), 0); }
   void finish() const {
     for (const auto& [key, value] : json_.items()) {
       if (!used_.contains(key) && key != "comment") fail(fmt::format("does not know '{}'", key));
@@ -74,7 +70,8 @@ class Fields {
  private:
   int64_t within(const char* key, int64_t value, int64_t least) const {
     constexpr int64_t kMost = 1 << 20;
-    if (value < least || value > kMost) fail(fmt::format("'{}' is {}: must be from {} to {}", key, value, least, kMost));
+    if (value < least || value > kMost)
+      fail(fmt::format("'{}' is {}: must be from {} to {}", key, value, least, kMost));
     return value;
   }
   const json& json_;

@@ -24,8 +24,8 @@ class LayerNetwork final : public Network {
     try {
       input_ = description["input"].get<Shape>();
     } catch (const json::exception&) {
-      throw ConfigError(fmt::format("a network's 'input' is {}: must be a list of sizes",
-                                    description["input"].dump().substr(0, 60)));
+      throw ConfigError(
+          fmt::format("a network's 'input' is {}: must be a list of sizes", description["input"].dump().substr(0, 60)));
     }
     for (const int64_t n : input_) {
       if (n < 1 || n > 1 << 20) throw ConfigError(fmt::format("a network's 'input' has size {}", n));

@@ -32,8 +32,8 @@ std::vector<int64_t> image_shape(const std::string& name, const json& value) {
     if (right) shape.push_back(value[i].get<int64_t>());
   }
   if (!right)
-    throw ConfigError(fmt::format("{}: 'image' is {}: must be [channels, height, width]", name,
-                                  value.dump().substr(0, 60)));
+    throw ConfigError(
+        fmt::format("{}: 'image' is {}: must be [channels, height, width]", name, value.dump().substr(0, 60)));
   return shape;
 }
 

@@ -68,8 +68,7 @@ struct RunWriter::Chain {
   std::vector<double> first, sum, square;  // of x - first, for each output: no digits are lost far from zero
 };
 
-RunWriter::RunWriter(OutputFolder& folder, const Target& target, const SampleRequest& request,
-                     int64_t max_diagnosed)
+RunWriter::RunWriter(OutputFolder& folder, const Target& target, const SampleRequest& request, int64_t max_diagnosed)
     : folder_(folder),
       scratch_(folder.subfolder(".sampling")),
       target_(target),
@@ -87,7 +86,8 @@ std::map<std::string, Tensor> RunWriter::take_up() {
   const std::string state_file = scratch_ + "/state.pt";
   if (!fs::exists(state_file)) return {};
   try {
-    if (parse_json(scratch_ + "/request.json", read_file(scratch_ + "/request.json")) != json{{"target", target_.name()}, {"request", request_}})
+    if (parse_json(scratch_ + "/request.json", read_file(scratch_ + "/request.json")) !=
+        json{{"target", target_.name()}, {"request", request_}})
       return {};
     auto state = read_tensors(state_file);
     const Tensor rows = state.at("rows");  // [chains, 2]

@@ -101,8 +101,8 @@ Sampled sample_into(OutputFolder& folder, const Target& target, const StoredFit&
   } else {
     state = read_tensors(folder.path() + "/sampler.pt");
     state["seconds"] = stored_seconds(folder.path());
-    if (!state.contains("draws") || state.at("draws").item<int64_t>() != before->draws() || before->chains() != request.options.chains ||
-        before->names() != writer.names())
+    if (!state.contains("draws") || state.at("draws").item<int64_t>() != before->draws() ||
+        before->chains() != request.options.chains || before->names() != writer.names())
       throw DataError(fmt::format("{}: draws.npz and sampler.pt do not belong together; sample anew", folder.path()));
     writer.continue_from(*before);
   }

@@ -1,6 +1,7 @@
 #include "hastings/report/figure.h"
 
 #include <fmt/format.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -162,9 +163,8 @@ void write_figure(const std::string& stem, const Figure& figure) {
   const std::string drawing = fmt::format(".{}.drawing", name), drawn = folder + "/" + drawing, log = stem + ".gp.log";
   const Remover remover{{drawn + ".gp", drawn + ".png", drawn + ".svg"}};
   write_file(drawn + ".gp", script(drawing));
-  const std::string command =
-      fmt::format("cd {} && gnuplot {}.gp 2> {}.gp.log", quoted_for_shell(folder), quoted_for_shell(drawing),
-                  quoted_for_shell(name));
+  const std::string command = fmt::format("cd {} && gnuplot {}.gp 2> {}.gp.log", quoted_for_shell(folder),
+                                          quoted_for_shell(drawing), quoted_for_shell(name));
   const int status = run_shell(command).code;
   if (status == 127) {
     fs::remove(log);

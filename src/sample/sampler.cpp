@@ -251,7 +251,7 @@ class Sampler::Chain {
   Steps independent(int64_t n) {
     const auto begin = static_cast<size_t>(at_), count = static_cast<size_t>(n);
     const Tensor held = at::empty({n}, at::kLong), stat = at::empty({n}, at::kDouble);
-    ScanInfo info;
+    ScanInfo info = begun();
     const Tensor before = at::scalar_tensor(state_.log_weight, at::kDouble).view({1});
     scan(doubles(block_.log_weight).subspan(begin, count), doubles(log_u_).subspan(begin, count), state_, info,
          {held.data_ptr<int64_t>(), count}, doubles(stat));
@@ -272,7 +272,7 @@ class Sampler::Chain {
               at::empty({n}, at::kDouble)};
     double *lps = out.log_prob.data_ptr<double>(), *ws = out.log_weight.data_ptr<double>();
     double* stats = out.stat.data_ptr<double>();
-    ScanInfo info;
+    ScanInfo info = begun();
     int64_t independent = 0;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = at_ + i;
@@ -305,15 +305,23 @@ class Sampler::Chain {
     return out;
   }
 
+  // Sums go on where they are, so that their rounding does not depend on how a run is cut into portions.
+  ScanInfo begun() const {
+    ScanInfo info;
+    info.acceptance_sum = report_.scan.acceptance_sum;
+    return info;
+  }
+
   // `steps` independent ones among the next n candidates of the block.
   void add(const ScanInfo& info, int64_t steps, int64_t n) {
     report_.scan.accepted += info.accepted;
     report_.scan.non_finite += info.non_finite;
-    report_.scan.acceptance_sum += info.acceptance_sum;
+    report_.scan.acceptance_sum = info.acceptance_sum;
     report_.scan.longest_run = std::max(report_.scan.longest_run, info.longest_run);
     report_.steps += steps;
     if (!block_.log_weight.defined() || report_.log_weights.size() >= kKeptWeights) return;
-    const auto w = doubles(block_.log_weight).subspan(static_cast<size_t>(at_), static_cast<size_t>(n));
+    const size_t kept = std::min(static_cast<size_t>(n), kKeptWeights - report_.log_weights.size());
+    const auto w = doubles(block_.log_weight).subspan(static_cast<size_t>(at_), kept);
     report_.log_weights.insert(report_.log_weights.end(), w.begin(), w.end());
   }
 

@@ -43,9 +43,8 @@ void CompareOptions::validate() const {
   if (seeds < 1) throw ConfigError(fmt::format("seeds {}: must be positive", seeds));
 }
 
-Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibration& chosen,
-                       const SplitImages& images, const FeatureNetwork& features, const CompareOptions& o,
-                       Observer& observer) {
+Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibration& chosen, const SplitImages& images,
+                       const FeatureNetwork& features, const CompareOptions& o, Observer& observer) {
   o.validate();
   Comparison out;
   out.features = features.name();

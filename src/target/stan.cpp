@@ -85,7 +85,11 @@ class StanTarget final : public Target {
     char* error = nullptr;
     using SetCallback = int(void (*)(const char*, size_t), char**);
     if (auto* set_callback = library_.find<SetCallback>("bs_set_print_callback"))
-      set_callback([](const char* text, size_t size) { show_print({text, size}); }, nullptr);  // not there in every version
+      set_callback(
+          [](const char* text, size_t size) {
+            show_print({text, size});
+          },
+          nullptr);  // not there in every version
     const ForeignCode foreign(library_.path());
     model_ = f_.construct(text.c_str(), kSeed, &error);
     if (!model_)

@@ -154,8 +154,7 @@ std::string compile_stan(const std::string& model, const StanOptions& options) {
   const Scratch scratch(cache);
   const std::string generated = scratch.path + "/model.cpp";
   const std::string folder = fs::absolute(model).parent_path().string();
-  const Said stanc =
-      run({tools.stanc, "--o=" + generated, "--include-paths=" + folder, model}, scratch.path + "/log");
+  const Said stanc = run({tools.stanc, "--o=" + generated, "--include-paths=" + folder, model}, scratch.path + "/log");
   if (stanc.code != 0) throw DataError(stanc_error(model, stanc.output));
 
   std::string compiler = from_environment("CXX");

@@ -1,5 +1,5 @@
-// Code that is not ours, called in our process: a plugin, a Stan model. It may crash, or end the process; whoever watches
-// over that can ask whose code it was.
+// Code that is not ours, called in our process: a plugin, a Stan model. It may crash, or end the process; whoever
+// watches over that can ask whose code it was.
 #pragma once
 
 #include <string>

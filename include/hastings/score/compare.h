@@ -47,9 +47,8 @@ struct Comparison {
 };
 
 // Finished cells are kept in `folder` and not computed again.
-Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibration& chosen,
-                       const SplitImages& images, const FeatureNetwork& features, const CompareOptions& options,
-                       Observer& observer);
+Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibration& chosen, const SplitImages& images,
+                       const FeatureNetwork& features, const CompareOptions& options, Observer& observer);
 
 std::string comparison_markdown(const Comparison& comparison, const CompareOptions& options);
 

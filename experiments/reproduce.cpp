@@ -44,7 +44,7 @@ Context::Context(const Experiment& experiment, const Options& options, Observer&
                  std::function<void(const std::string&)> tell)
     : options_(options),
       name_(experiment.name + (options.quick ? "-quick" : "")),
-      folder_(fmt::format("{}/{}", options.output, name_), FolderKind::kExperiment),
+      folder_(options.output.empty() ? "" : fmt::format("{}/{}", options.output, name_), FolderKind::kExperiment),
       observer_(observer),
       tell_(std::move(tell)) {
   if (options_.seeds == 0) options_.seeds = options_.quick ? 1 : 5;

@@ -91,11 +91,29 @@ echo precious >shots/images/mine.png
 check "a stranger's picture stays" [ "$(cat shots/images/mine.png)" = precious ]
 check "old ones go" [ ! -e shots/images/0000019.png ]
 ln -s "$work/p2" link; kept "a link to a stranger's folder" p2 fit banana "${quick[@]}" -o link --overwrite
-# A list that was tampered with leads nowhere else.
+# A list that was tampered with leads nowhere else, nor does a link.
 "$hastings" fit banana "${quick[@]}" -o evil >/dev/null 2>err
-printf '../file\n/%s\nnowhere/../../file\n' "${work#/}/file" >>evil/.hastings
-"$hastings" fit banana "${quick[@]}" -o evil --overwrite >/dev/null 2>err
+mkdir -p victim/empty; echo precious >victim/trace.png; ln -s ../victim evil/lnk; echo mine >evil/mine
+printf '../file\n/%s\nnowhere/../../file\n./\n.\n/\nlnk/empty/x\nlnk/trace.png\nreport/trace.png\n' "${work#/}/file" >>evil/.hastings
+"$hastings" fit banana "${quick[@]}" -o evil --overwrite >/dev/null 2>err; check "a run with such a list is replaced" [ $? -eq 0 ]
 check "no file outside is removed" [ "$(cat file)" = precious ]
+check "nor a folder" [ -d victim/empty ]
+check "nor a stranger's file inside" [ "$(cat evil/mine)" = mine ]
+"$hastings" sample evil --draws 50 -q >/dev/null 2>err
+ln -s ../victim evil/report; echo report/trace.png >>evil/.hastings
+if command -v gnuplot >/dev/null; then fails 2 "lies behind a link" report evil; fi
+check "nothing is written through a link" [ "$(cat victim/trace.png)" = precious ]
+ln -s ../victim/trace.png evil/.draws.nc.hastings-tmp
+"$hastings" convert evil --to netcdf >/dev/null 2>err; check "convert past a link" [ -s evil/draws.nc ]
+check "which it does not follow" [ "$(cat victim/trace.png)" = precious ]
+fails 2 "no name" reproduce toy --quick -o ''
+# Names from a file are text to gnuplot too, not commands.
+printf '`touch %s/owned`,y\n1,0\n3,1\n5,0\n2,1\n' "$work" >tick.csv
+"$hastings" sample logistic:tick.csv "${quick[@]}" -o tick --draws 100 >/dev/null 2>err
+if command -v gnuplot >/dev/null; then "$hastings" report tick >/dev/null 2>err; check "a report of odd names" [ $? -eq 0 ]; fi
+sed -i "s/\"name\": \"[^\"]*\"/\"name\": \"\`touch ${work//\//\\/}\/owned\`\"/" tick/summary.json
+if command -v gnuplot >/dev/null; then "$hastings" report tick >/dev/null 2>err; fi
+check "no name is run" [ ! -e owned ]
 # A folder that was made for nothing is gone again; an empty one may be used.
 "$hastings" fit script:none.py -o nothing >/dev/null 2>err; check "no folder for nothing" [ ! -e nothing ]
 mkdir void; "$hastings" fit banana "${quick[@]}" -o void/ >/dev/null 2>err; check "an empty folder is used" [ -s void/proposal.pt ]
@@ -196,6 +214,12 @@ if [ -n "$have_python" ]; then check "standard output is JSON alone" python3 -c 
 printf 'import torch\ndef log_prob(x: Tensor) -> Tensor:\n    if x.size(1) != 3:\n        raise RuntimeError("three are wanted")\n    return -(x.to(dtype=torch.double) + torch.zeros([3], dtype=torch.float64)).square().sum(1)\n' >w.py
 fails 2 "three are wanted" fit script:w.py -q
 echo '{"dim": 3}' >w.json; "$hastings" fit script:w.py "${quick[@]}" -o typed >out 2>err; check "dtype=torch.double" [ $? -eq 0 ]
+# A script that crashes LibTorch is told, too.
+echo '{"dim": 2}' >w.json
+printf 'def log_prob(x: Tensor) -> Tensor:\n    n = 1 %% (x.size(0) - x.size(0))\n    return -x.square().sum(1) + n\n' >w.py
+fails 3 "w.py: its code" fit script:w.py -q -o crash
+{ printf 'def log_prob(x: Tensor) -> Tensor:\n    return '; head -c 100000 /dev/zero | tr '\0' '('; printf 'x'; head -c 100000 /dev/zero | tr '\0' ')'; echo '.sum(1)'; } >w.py
+fails 3 "w.py: its code" fit script:w.py -q -o crash
 if command -v cc >/dev/null; then
   for way in 'abort()' 'exit(0)' 'quick_exit(0)' '*(volatile int*)0 = 1' 'f(n)' 'raise(SIGFPE)'; do
     cat >p.c <<C
@@ -227,6 +251,18 @@ fi
 printf 'def log_prob(x: Tensor) -> Tensor:\n    return -x.square().sum(1) + 0.01 * torch.rand([x.size(0)])\n' >w.py
 fails 4 "it is not a function" sample script:w.py -q -o noisy
 check "and leaves nothing" [ ! -e noisy ]
+
+# Runs that were tampered with.
+cp -r gan broken
+sed -i 's/"method": "[a-z]*"/"method": "platt"/; s/"coefficients": \[[^]]*\]/"coefficients": []/' broken/calibration.json
+tr -d '\n' <broken/calibration.json | sed 's/"coefficients": *\[[^]]*\]/"coefficients": []/' >c.json; cp c.json broken/calibration.json
+fails 3 "its numbers are not those it needs" gan sample broken -n 20 -q
+fails 2 "outputs 9223372036854775807" gan sample gan -n 9223372036854775807 -q
+fails 2 "proposals per output" gan sample gan -n 20 --per-output 9223372036854775807 -q
+fails 2 "epochs 1e+300" gan train images.npy -o e "${small[@]}" --epochs 1e300
+cp -r run fifo; rm -f fifo/summary.json; mkfifo fifo/summary.json
+fails 3 "cannot be read" summary fifo
+json 2 fit nosuch --json=true
 
 # --- 8. Messages. -----------------------------------------------------------------------------------------------------
 printf '\xef\xbb\xbfa,b,y\n1,2,0\n3,4,1\n5,1,0\n2,2,1\n' >bom.csv

@@ -239,9 +239,11 @@ int convert_command(const std::string& folder, const std::string& to, const RunO
   OutputFolder out(folder, FolderKind::kRun, kGoOn);
   load_summary(folder);  // says what is missing
   std::unique_ptr<Target> target;
-  if (to == "netcdf") {  // for the data it was observed with, if it can still be opened
+  const std::string name = stored_target(folder);
+  // For the data it was observed with, if it can still be opened; shared objects have none, and are not loaded for it.
+  if (to == "netcdf" && (name.starts_with("script:") || name.starts_with("module:"))) {
     try {
-      target = open_target(stored_target(folder), options);
+      target = open_target(name, options);
     } catch (const Error& error) {
       fmt::print(stderr, "hastings: warning: without observed data: {}\n", error.what());
     }

@@ -92,7 +92,9 @@ void watch_over_the_end(bool json) {
   as_json = json;
   sem_init(&pressed, 0, 0);
   std::thread(end_what_does_not_stop).detach();
-  for (const int signal : {SIGINT, SIGTERM}) handle(signal, on_interrupt, SA_RESTART);
+  static const std::string own = "hastings";
+  const ForeignCode stack_for_handlers(own);  // an overflow of ours is told as well
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_interrupt, SA_RESTART);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, on_crash, SA_ONSTACK | SA_NODEFER);
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails like one to a full disk
   std::atexit(on_exit);

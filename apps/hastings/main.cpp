@@ -1,5 +1,6 @@
 // hastings: learn a proposal by its acceptance rate, and sample with it.
 #include <fmt/format.h>
+#include <sys/resource.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -257,6 +258,14 @@ int run(int argc, char** argv) {
   return hastings::app::summary_command(folder, options.common);
 }
 
+// A run of many chains has several files open for each.
+void raise_open_files() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // Learning allocates the same megabytes at every step; given back to the system each time, their pages would be cleared
 // and mapped again (a fifth of the time of a step on small networks).
 void keep_freed_memory() {
@@ -292,7 +301,10 @@ int run_to_the_end(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
-  const auto asks = [](const char* word) { return std::string_view(word) == "--json"; };
+  raise_open_files();
+  const auto asks = [](std::string_view word) {
+    return word == "--json" || (word.starts_with("--json=") && word != "--json=false" && word != "--json=0");
+  };
   hastings::app::watch_over_the_end(std::any_of(argv + 1, argv + argc, asks));
   return hastings::app::flushed(run_to_the_end(argc, argv));
 }

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "hastings/core/error.h"
 #include "write_all.h"
@@ -74,14 +73,16 @@ void write_file(const std::string& path, std::string_view content) {
 }
 
 std::string read_file(const std::string& path) {
-  const std::filesystem::file_status status = std::filesystem::status(path);
+  std::error_code error;
+  // A directory has no bytes, a device or a pipe may have no end.
+  if (!std::filesystem::is_regular_file(path, error)) throw DataError(fmt::format("{}: cannot be read", path));
   std::ifstream file(path, std::ios::binary);
-  // A directory has no bytes, a device may have no end.
-  if (!file || !(std::filesystem::is_regular_file(status) || std::filesystem::is_fifo(status)))
-    throw DataError(fmt::format("{}: cannot be read", path));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  const auto size = std::filesystem::file_size(path, error);
+  if (!file || error) throw DataError(fmt::format("{}: cannot be read", path));
+  std::string text(size, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
+    throw DataError(fmt::format("{}: cannot be read to its end", path));
+  return text;
 }
 
 void make_directory(const std::string& path) {

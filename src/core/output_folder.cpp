@@ -83,16 +83,31 @@ bool is_sacred(const std::string& path) {
   throw DataError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
 }
 
+// "NAME", "FOLDER/NAME" or "FOLDER/": a list that was tampered with leads nowhere else.
+bool is_plain(const std::string& name) {
+  const fs::path path = name;
+  bool plain = !name.empty() && path.is_relative() && name.find('\n') == std::string::npos;
+  for (const auto& part : path) plain = plain && part != "." && part != "..";
+  return plain && name.find("//") == std::string::npos && name != "/";
+}
+
+// Is a folder on the way from `folder` to what is called `name` below it a link?
+bool leads_through_link(const fs::path& folder, const std::string& name) {
+  fs::path at = folder;
+  const fs::path parent = fs::path(name.ends_with("/") ? name.substr(0, name.size() - 1) : name).parent_path();
+  std::error_code ignored;
+  for (const auto& part : parent) {
+    at /= part;
+    if (fs::is_symlink(at, ignored)) return true;
+  }
+  return false;
+}
+
 // Removes what is called `name` below the folder, and what was left of it half written; never through a link.
 void remove_below(const fs::path& folder, const std::string& name) {
-  fs::path path = folder;
-  const fs::path parts = name;
+  if (leads_through_link(folder, name)) return;
+  const fs::path path = folder / (name.ends_with("/") ? name.substr(0, name.size() - 1) : name);
   std::error_code ignored;
-  for (const auto& part : parts) {
-    if (part.empty()) break;  // behind the slash of a folder
-    if (fs::is_symlink(path, ignored) && path != folder) return;
-    path /= part;
-  }
   if (name.ends_with("/")) {
     fs::remove_all(path, ignored);
   } else if (!fs::is_directory(fs::symlink_status(path, ignored))) {
@@ -161,10 +176,8 @@ void OutputFolder::read_list() {
   const std::string text = read_file(mark_of(path_));
   for (size_t at = std::min(text.size(), kHeadSize), end; (end = text.find('\n', at)) != std::string::npos;
        at = end + 1) {
-    const fs::path name = text.substr(at, end - at);
-    bool below = !name.empty() && name.is_relative();  // a list that was tampered with leads nowhere else
-    for (const auto& part : name) below = below && part != "..";
-    if (below) ours_.insert(name.string());
+    const std::string name = text.substr(at, end - at);
+    if (is_plain(name)) ours_.insert(name);
   }
 }
 
@@ -212,6 +225,9 @@ std::string OutputFolder::file(const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const fs::path path = fs::path(path_) / name;
   check();
+  if (!is_plain(name)) throw ConfigError(fmt::format("'{}' is no name for a file of ours", name));
+  if (leads_through_link(path_, name))
+    throw ConfigError(fmt::format("{}: lies behind a link, which is not followed", path.string()));
   if (!ours_.contains(name)) {
     if (fs::exists(fs::symlink_status(path)))
       throw ConfigError(fmt::format("{}: is there already, and not by hastings; it is left as it is", path.string()));
@@ -247,9 +263,9 @@ void OutputFolder::remove_all_but(const std::string& kept) {
     }
     remove_below(path_, name);
     const fs::path parent = (fs::path(path_) / name).parent_path();
-    if (!name.ends_with("/") && parent != fs::path(path_)) folders.insert(parent);
+    if (!name.ends_with("/") && parent != fs::path(path_) && !leads_through_link(path_, name)) folders.insert(parent);
   }
-  for (const auto& folder : folders) ::rmdir(folder.c_str());
+  for (const auto& folder : folders) ::rmdir(folder.c_str());  // if nothing is left in it
   ours_ = left;
   write_list();
 }

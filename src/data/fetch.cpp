@@ -109,7 +109,8 @@ void fetch_celeba(OutputFolder& folder, const std::string& from, const Tell& tel
       fmt::format("{}: could not be unpacked into {}", from, folder.path()));
   const fs::path top = scratch.path();
   for (const auto& entry : fs::recursive_directory_iterator(top)) {
-    if (entry.is_regular_file() && !entry.is_symlink())
+    const bool plain = entry.path().string().find('\n') == std::string::npos;
+    if (plain && entry.is_regular_file() && !entry.is_symlink())
       fs::rename(entry.path(), folder.file(fs::relative(entry.path(), top).string()));
   }
 }

@@ -210,6 +210,19 @@ Opinions Opinions::rows(int64_t from, int64_t count) const {
   return {part(logits), part(features), part(witness)};
 }
 
+void Calibration::validate() const {
+  const std::map<std::string, size_t> needed = {{"none", 0}, {"platt", 2},   {"beta", 3},          {"isotonic", 0},
+                                                {"head", 0}, {"witness", 0}, {"logit+witness", 1}, {"refit", 1}};
+  const auto found = needed.find(method);
+  if (found == needed.end()) throw ConfigError(fmt::format("calibration '{}': is not known", method));
+  bool right = coefficients.size() >= found->second;
+  if (method == "isotonic")
+    right = !knots.empty() && knots.size() == values.size() &&
+            std::is_sorted(knots.begin(), knots.end());
+  if (of_features()) right = right && weight.defined() && weight.dim() == 1;
+  if (!right) throw ConfigError(fmt::format("calibration '{}': its numbers are not those it needs", method));
+}
+
 Tensor Calibration::apply(const Opinions& o) const {
   const auto& c = coefficients;
   if (method == "none") return o.logits;

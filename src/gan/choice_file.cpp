@@ -97,8 +97,15 @@ ChosenCalibration load_calibration(const std::string& folder) {
     if (c.calibration.of_witness())
       c.calibration.witness =
           std::make_shared<FeatureNetwork>((std::filesystem::path(folder) / "witness.json").string());
+    c.calibration.validate();
+    FilterOptions filter;
+    filter.protocol = c.protocol;
+    filter.per_output = c.per_output;
+    filter.validate();
   } catch (const json::exception&) {
     throw DataError(fmt::format("{}: is damaged", path));
+  } catch (const ConfigError& error) {
+    throw DataError(fmt::format("{}: {}", path, error.what()));
   } catch (const std::out_of_range&) {
     throw DataError(fmt::format("{}: does not belong to {}", tensor_path, path));
   }

@@ -18,8 +18,11 @@ void FilterOptions::validate() const {
   if (!protocols.contains(protocol))
     throw ConfigError(
         fmt::format("protocol '{}': must be plain, chain, restarts, generated, rejection or top", protocol));
-  if (outputs < 1) throw ConfigError(fmt::format("outputs {}: must be positive", outputs));
-  if (per_output < 1) throw ConfigError(fmt::format("proposals per output {}: must be positive", per_output));
+  constexpr int64_t kMost = 1000000000;
+  if (outputs < 1 || outputs > kMost)
+    throw ConfigError(fmt::format("outputs {}: must be positive, {} at the most", outputs, kMost));
+  if (per_output < 1 || per_output > kMost / 1000)
+    throw ConfigError(fmt::format("proposals per output {}: must be positive, {} at the most", per_output, kMost / 1000));
 }
 
 Filter::Filter(const FilterOptions& options, std::vector<double> real_scores)

@@ -7,6 +7,7 @@
 
 #include "../core/torchscript.h"
 #include "hastings/core/error.h"
+#include "hastings/core/foreign.h"
 #include "hastings/gan/network.h"
 
 namespace hastings {
@@ -16,6 +17,7 @@ class ModuleNetwork final : public Network {
  public:
   ModuleNetwork(std::string path, std::vector<int64_t> input, std::vector<int64_t> output)
       : path_(std::move(path)), input_(std::move(input)), output_(std::move(output)) {
+    const ForeignCode foreign(path_);
     try {
       module_ = load_checked_module(path_);
     } catch (const Error&) {
@@ -47,6 +49,7 @@ class ModuleNetwork final : public Network {
 
   Tensor call(const char* method, const Tensor& x) const {
     const at::NoGradGuard no_grad;
+    const ForeignCode foreign(path_);
     try {
       const auto out = const_cast<torch::jit::Module&>(module_).get_method(method)({x});
       if (!out.isTensor()) throw DataError(fmt::format("{}: {} does not return a tensor", path_, method));

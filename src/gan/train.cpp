@@ -26,7 +26,8 @@ void GanTrainOptions::validate() const {
     wrong(fmt::format("loss '{}': must be dcgan, wgan-gp, ar or arlb", loss));
   if (batch < 2) wrong(fmt::format("batch {}: must be at least 2", batch));
   if (iterations < 0) wrong(fmt::format("iterations {}: must not be negative", iterations));
-  if (iterations == 0 && !(epochs > 0)) wrong(fmt::format("epochs {}: must be positive", epochs));
+  if (iterations == 0 && !(epochs > 0 && epochs <= 1e9))
+    wrong(fmt::format("epochs {}: must be positive, 1e9 at the most", epochs));
   if (!(learning_rate >= 0)) wrong(fmt::format("learning rate {}: must not be negative", learning_rate));
   if (critic_steps < 0) wrong(fmt::format("critic steps {}: must not be negative", critic_steps));
   if (!(gradient_penalty >= 0)) wrong(fmt::format("gradient penalty {}: must not be negative", gradient_penalty));

@@ -89,7 +89,9 @@ double seconds_of(const json& summary) {
 class NetCdf {
  public:
   explicit NetCdf(const std::string& path) : path_(path) {
-    check(nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &file_));
+    std::error_code ignored;
+    fs::remove(path, ignored);  // what a kill left, or a link that leads elsewhere
+    check(nc_create(path.c_str(), NC_NETCDF4 | NC_NOCLOBBER, &file_));
   }
   ~NetCdf() {
     if (open_) nc_abort(file_);

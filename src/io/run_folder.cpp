@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -76,7 +77,7 @@ void to_json(json& j, const SampleOptions& o) {
 }
 
 void from_json(const json& j, SampleOptions& o) {
-  j.at("chains").get_to(o.chains);
+  o.chains = static_cast<int>(std::clamp<int64_t>(j.at("chains").get<int64_t>(), -1, 1 << 30));  // validate() says
   j.at("draws").get_to(o.draws);
   j.at("warmup").get_to(o.warmup);
   j.at("thin").get_to(o.thin);

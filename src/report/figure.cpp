@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "../core/process.h"
@@ -20,13 +22,14 @@ const char* kGrey = "#999999";
 
 std::string color_of(int color) { return color < 0 ? kGrey : kColors[static_cast<size_t>(color) % std::size(kColors)]; }
 
-std::string quoted(std::string text) {
-  std::string out = "\"";
+// In single quotes: within double ones gnuplot runs what stands in backticks, and names come from users' files.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
   for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    if (c == '\'') out += c;
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
-  return out + "\"";
+  return out + "'";
 }
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.8g}", value) : "NaN"; }
@@ -130,13 +133,23 @@ std::string whole_picture(const std::string& file, const std::string& end) {
   return bytes;
 }
 
-// Removes the files when it goes.
-struct Remover {
-  std::vector<std::string> files;
-  ~Remover() {
-    std::error_code ignored;
-    for (const auto& file : files) std::filesystem::remove(file, ignored);
+// A folder of a name that nobody has, inside another; it goes with all that is in it.
+class DrawingFolder {
+ public:
+  explicit DrawingFolder(const std::string& in) : path_(in + "/.drawing-XXXXXX") {
+    if (::mkdtemp(path_.data()) == nullptr)
+      throw DataError(fmt::format("{}: cannot be written: {}", in, std::strerror(errno)));
   }
+  ~DrawingFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  DrawingFolder(const DrawingFolder&) = delete;
+  DrawingFolder& operator=(const DrawingFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 }  // namespace
@@ -149,32 +162,31 @@ void write_figure(const std::string& stem, const Figure& figure) {
   const auto count = static_cast<int>(figure.panels.size());
   const int columns = std::min(figure.columns, std::max(1, count)), rows = (count + columns - 1) / columns;
   const int width = columns * figure.width, height = rows * figure.height;
-  const std::string body = body_of(figure, name + ".dat");
-  auto script = [&](const std::string& output) {
-    return fmt::format(
-        "set encoding utf8\nset terminal pngcairo size {0},{1} font 'sans,11' background '#ffffff'\nset output {2}\n{4}"
-        "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output {3}\n{4}unset "
-        "output\n",
-        width, height, quoted(output + ".png"), quoted(output + ".svg"), body);
-  };
-  write_file(stem + ".dat", data_of(figure));
-  write_file(stem + ".gp", script(name));
-  // Drawn under other names, by the same script: pictures are whole or not there.
-  const std::string drawing = fmt::format(".{}.drawing", name), drawn = folder + "/" + drawing, log = stem + ".gp.log";
-  const Remover remover{{drawn + ".gp", drawn + ".png", drawn + ".svg"}};
-  write_file(drawn + ".gp", script(drawing));
-  const std::string command = fmt::format("cd {} && gnuplot {}.gp 2> {}.gp.log", quoted_for_shell(folder),
-                                          quoted_for_shell(drawing), quoted_for_shell(name));
-  const int status = run_shell(command).code;
-  if (status == 127) {
-    fs::remove(log);
+  const std::string script = fmt::format(
+      "set encoding utf8\nset terminal pngcairo size {0},{1} font 'sans,11' background '#ffffff'\nset output {2}\n{4}"
+      "set terminal svg size {0},{1} font 'sans,11' background '#ffffff' standalone\nset output {3}\n{4}unset "
+      "output\n",
+      width, height, quoted(name + ".png"), quoted(name + ".svg"), body_of(figure, name + ".dat"));
+  const std::string data = data_of(figure), log = stem + ".gp.log";
+  write_file(stem + ".dat", data);
+  write_file(stem + ".gp", script);
+  // Drawn elsewhere, by the same script: pictures are whole or not there.
+  const DrawingFolder drawing(folder);
+  const std::string drawn = drawing.path() + "/" + name;
+  write_file(drawn + ".dat", data);
+  write_file(drawn + ".gp", script);
+  const Outcome outcome =
+      run_shell(fmt::format("cd {} && gnuplot {}.gp 2> log", quoted_for_shell(drawing.path()), quoted_for_shell(name)));
+  if (outcome.code == 127)
     throw ConfigError(fmt::format("{}.png: gnuplot is not installed (Debian: apt-get install gnuplot-nox)", stem));
+  if (outcome.code != 0) {
+    const std::string said = drawing.path() + "/log";
+    if (fs::exists(said)) write_file(log, read_file(said));
+    throw DataError(fmt::format("{}.png: gnuplot failed or was killed: see {}", stem, log));
   }
-  if (status != 0) throw DataError(fmt::format("{}.png: gnuplot failed or was killed: see {}", stem, log));
   const std::string png = whole_picture(drawn + ".png", "IEND"), svg = whole_picture(drawn + ".svg", "</svg>");
   write_file(stem + ".png", png);
   write_file(stem + ".svg", svg);
-  fs::remove(log);
 }
 
 std::string write_figure(OutputFolder& folder, const std::string& name, const Figure& figure) {

@@ -429,7 +429,8 @@ void SampleOptions::validate() const {
   }
   if (!(local_step >= 0) || !std::isfinite(local_step))
     throw ConfigError(fmt::format("local_step is {}, must be finite and not negative", local_step));
-  if (leapfrog_steps < 1) throw ConfigError(fmt::format("leapfrog_steps is {}, must be at least 1", leapfrog_steps));
+  if (leapfrog_steps < 1 || leapfrog_steps > 100000)
+    throw ConfigError(fmt::format("leapfrog_steps is {}, must be from 1 to 100000", leapfrog_steps));
 }
 
 MemorySink::MemorySink(int chains, int64_t n, int64_t dim)

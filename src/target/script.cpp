@@ -19,6 +19,7 @@
 #include "checked.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/foreign.h"
 #include "hastings/core/json.h"
 #include "hastings/data/arrays.h"
 #include "hastings/target/constrain.h"
@@ -252,6 +253,7 @@ std::unique_ptr<Target> target_of(const std::string& name, const std::string& pa
   const auto dtype = d.dtype;
   auto log_prob = [name, path, f, data, dtype](const Tensor& x) -> Tensor {
     const jit::GraphOptimizerEnabledGuard plain(false);  // shapes vary, and densities are small
+    const ForeignCode foreign(path);
     std::vector<c10::IValue> stack = {x.to(dtype)};
     stack.insert(stack.end(), data.begin(), data.end());
     c10::IValue value;
@@ -286,6 +288,7 @@ std::string without_imports(const std::string& text) {
 std::unique_ptr<Target> make_script_target(const std::string& path) {
   const std::string source = without_imports(read_file(path));
   auto unit = std::make_shared<jit::CompilationUnit>();
+  const ForeignCode foreign(path);  // nested deeply enough, a source overflows the compiler's stack
   try {
     jit::Parser parser(std::make_shared<jit::Source>(source, path, 1));
     std::vector<jit::Def> functions;
@@ -312,6 +315,7 @@ std::unique_ptr<Target> make_script_target(const std::string& path) {
 std::unique_ptr<Target> make_module_target(const std::string& path) {
   if (!fs::exists(path)) wrong(path, "cannot be opened");
   std::shared_ptr<jit::Module> module;
+  const ForeignCode foreign(path);
   try {
     module = std::make_shared<jit::Module>(load_checked_module(path));
   } catch (const Error&) {

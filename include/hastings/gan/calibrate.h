@@ -53,6 +53,7 @@ struct Calibration {
   bool with_logit() const { return method == "refit" || method == "logit+witness"; }
   Questions questions() const { return {of_features() && !of_witness(), of_witness() ? witness.get() : nullptr}; }
   Tensor apply(const Opinions& opinions) const;  // [n] double: log p/q up to a constant
+  void validate() const;                         // its numbers are those its method needs
 };
 
 // Learned to convergence, real against generated, both weighing the same; one for each penalty. NumericalError if it

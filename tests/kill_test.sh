@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SIGKILL at random moments of every command that works for long. After each kill the same command is given again; what
-# it ends with is the same, byte for byte, as if nobody had killed it.  usage: kill_test.sh HASTINGS [KILLS [SEED]]
+# it ends with is the same, byte for byte, as if nobody had killed it.
+# usage: kill_test.sh HASTINGS [KILLS [SEED [COMMANDS]]]   (COMMANDS: a regular expression; all)
 set -u
 hastings=$1
 kills=${2:-42}
 RANDOM=${3:-7}
+only=${4:-.}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -19,6 +21,7 @@ timeless() { cut -d, -f1-"$1" "$2"; }
 # kill_often NAME BEGIN FINISHED SAME AGAIN: BEGIN starts the command (or goes on with it) in the background as $pid;
 # FINISHED: its result is there; SAME: it is what it should be; AGAIN: puts it back to nothing.
 kill_often() {
+  [[ $1 =~ $only ]] || return
   local name=$1 begin=$2 finished=$3 same=$4 again=$5
   local share=$(((kills + 5) / 6)) done=0 started ms
   started=$(now); $begin; wait $pid || wrong "$name: without kills"; ms=$(($(now) - started))
@@ -36,7 +39,7 @@ kill_often() {
       $again
     fi
   done
-  $begin; wait $pid || { wrong "$name: after the last kill"; cat err; }
+  $finished || { $begin; wait $pid; } || { wrong "$name: after the last kill"; cat err; }
   $finished || wrong "$name: not finished in the end"
   $same || wrong "$name: differs in the end"
   leftovers=$(find . -name '*.hastings-tmp' -o -name .sampling -o -name .fitting -o -name .writing -o -name .converting | grep -v whole)
@@ -70,8 +73,13 @@ cp -r whole base
 cp -r whole whole-more
 "$hastings" sample whole-more --more 20000 -q > /dev/null || exit 1
 rm -rf killed; cp -r base killed
-more() { "$hastings" sample killed --more 20000 --threads $((RANDOM % 2 + 1)) -q --checkpoint-seconds 0 > /dev/null 2> err & pid=$!; }
-more_finished() { grep -q '"draws": 50000' killed/summary.json && [ ! -e killed/.sampling ]; }
+# What was killed is resumed; given again after it had just ended, --more would add as many once more.
+more() {
+  local how=(--more 20000)
+  [ -e killed/.sampling/request.json ] && how=(--resume)
+  "$hastings" sample killed "${how[@]}" --threads $((RANDOM % 2 + 1)) -q --checkpoint-seconds 0 > /dev/null 2> err & pid=$!
+}
+more_finished() { grep -q '"draws": 50000' killed/summary.json; }
 more_same() { same_draws whole-more; }
 more_again() { rm -rf killed; cp -r base killed; }
 kill_often "sample --more" more more_finished more_same more_again

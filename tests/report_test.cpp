@@ -61,8 +61,8 @@ TEST_F(FigureTest, WithoutGnuplotItSaysSoAndKeepsTheData) {
 
 // As on a full disk, where gnuplot says nothing, and as when somebody kills it.
 TEST_F(FigureTest, HalfAPictureNeverTakesTheNameOfOne) {
-  for (const std::string script : {"printf half > f.png; printf half > f.svg",
-                                   "printf IENDxxxx > f.png; printf '<svg>' > f.svg", "kill -9 $$"}) {
+  for (const std::string script :
+       {"printf half > f.png; printf half > f.svg", "printf IENDxxxx > f.png; printf '<svg>' > f.svg", "kill -9 $$"}) {
     write_file(folder_ + "/f.png", "an older one");
     const FakeGnuplot broken(folder_ + "/bin", script);
     EXPECT_THROW(write_figure(folder_ + "/f", some_figure()), DataError) << script;

@@ -241,7 +241,7 @@ int convert_command(const std::string& folder, const std::string& to, const RunO
   std::unique_ptr<Target> target;
   const std::string name = stored_target(folder);
   // For the data it was observed with, if it can still be opened; shared objects have none, and are not loaded for it.
-  if (to == "netcdf" && (name.starts_with("script:") || name.starts_with("module:"))) {
+  if (to == "netcdf" && !name.starts_with("plugin:") && !name.starts_with("stan:")) {
     try {
       target = open_target(name, options);
     } catch (const Error& error) {

@@ -26,8 +26,8 @@ void scan(std::span<const double> log_weight, std::span<const double> log_u, Sca
     held[i] = at;
   }
   info.longest_run = std::max(info.longest_run, state.run);
-  // The exponentials outside the sequential loop. r = NaN cannot occur: see log_ratio(). Added to the sum one by one: so
-  // it is the same to the last bit however the candidates are cut into batches.
+  // The exponentials outside the sequential loop. r = NaN cannot occur: see log_ratio(). Added to the sum one by one:
+  // so it is the same to the last bit however the candidates are cut into batches.
   for (size_t i = 0; i < n; ++i) {
     stat[i] = stat[i] >= 0 ? 1.0 : std::exp(stat[i]);
     info.acceptance_sum += stat[i];

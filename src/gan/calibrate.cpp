@@ -217,8 +217,7 @@ void Calibration::validate() const {
   if (found == needed.end()) throw ConfigError(fmt::format("calibration '{}': is not known", method));
   bool right = coefficients.size() >= found->second;
   if (method == "isotonic")
-    right = !knots.empty() && knots.size() == values.size() &&
-            std::is_sorted(knots.begin(), knots.end());
+    right = !knots.empty() && knots.size() == values.size() && std::is_sorted(knots.begin(), knots.end());
   if (of_features()) right = right && weight.defined() && weight.dim() == 1;
   if (!right) throw ConfigError(fmt::format("calibration '{}': its numbers are not those it needs", method));
 }

@@ -22,7 +22,8 @@ void FilterOptions::validate() const {
   if (outputs < 1 || outputs > kMost)
     throw ConfigError(fmt::format("outputs {}: must be positive, {} at the most", outputs, kMost));
   if (per_output < 1 || per_output > kMost / 1000)
-    throw ConfigError(fmt::format("proposals per output {}: must be positive, {} at the most", per_output, kMost / 1000));
+    throw ConfigError(
+        fmt::format("proposals per output {}: must be positive, {} at the most", per_output, kMost / 1000));
 }
 
 Filter::Filter(const FilterOptions& options, std::vector<double> real_scores)

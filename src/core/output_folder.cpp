@@ -64,11 +64,6 @@ std::vector<std::string> head_words(const std::string& path) {
   return words;
 }
 
-bool is_of_kind(const std::string& path, FolderKind kind) {
-  const auto words = head_words(path);
-  return words.size() >= 4 && words[0] == "hastings" && words[1] == "folder" && words[3] == word(kind).mark;
-}
-
 // The working folder, what is above it, and the user's own.
 bool is_sacred(const std::string& path) {
   std::error_code error;
@@ -118,12 +113,15 @@ void remove_below(const fs::path& folder, const std::string& name) {
 
 }  // namespace
 
-bool is_output_folder(const std::string& path, FolderKind kind) { return is_of_kind(path, kind); }
+bool is_output_folder(const std::string& path, FolderKind kind) {
+  const auto words = head_words(path);
+  return words.size() >= 4 && words[0] == "hastings" && words[1] == "folder" && words[3] == word(kind).mark;
+}
 
-OutputFolder::OutputFolder(std::string path, FolderKind kind, Use use) : path_(std::move(path)) {
+OutputFolder::OutputFolder(std::string path, FolderKind kind, Use use) : path_(std::move(path)), kind_(kind) {
   while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
   try {
-    take(kind, use);
+    take(use);
   } catch (...) {
     if (mark_ >= 0) ::close(mark_);
     if (made_) {
@@ -134,7 +132,7 @@ OutputFolder::OutputFolder(std::string path, FolderKind kind, Use use) : path_(s
   }
 }
 
-void OutputFolder::take(FolderKind kind, Use use) {
+void OutputFolder::take(Use use) {
   if (path_.empty()) throw ConfigError("an output folder has no name");
   if (use == Use::kWrite && is_sacred(path_))
     throw ConfigError(fmt::format("{}: is the working folder, one above it, / or your home: give another", path_));
@@ -145,9 +143,9 @@ void OutputFolder::take(FolderKind kind, Use use) {
   if (fs::is_directory(status)) {
     const bool empty = fs::is_empty(path_, error);
     if (error) throw DataError(fmt::format("{}: cannot be read: {}", path_, error.message()));
-    if (use == Use::kGoOn ? !is_of_kind(path_, kind) : !empty && !is_of_kind(path_, kind))
+    if (!is_output_folder(path_, kind_) && (use == Use::kGoOn || !empty))
       throw ConfigError(fmt::format("{}: is not {} of hastings ({} in it does not say so); nothing in it is touched",
-                                    path_, word(kind).speech, kMark));
+                                    path_, word(kind_).speech, kMark));
   } else if (use == Use::kGoOn) {
     throw ConfigError(fmt::format("{}: there is no such run", path_));
   } else {
@@ -158,8 +156,7 @@ void OutputFolder::take(FolderKind kind, Use use) {
   if (mark_ < 0) cannot_be_written(path_);
   lock();
   read_list();
-  const std::string line = head(kind, ::getpid());
-  if (::pwrite(mark_, line.data(), line.size(), 0) != static_cast<ssize_t>(line.size())) cannot_be_written(path_);
+  if (!write_head(::getpid())) cannot_be_written(path_);
 }
 
 void OutputFolder::lock() {
@@ -170,6 +167,11 @@ void OutputFolder::lock() {
     throw DataError(fmt::format("{}: {} is writing it", path_, who));
   }
   check();  // who held it before us may have removed it
+}
+
+bool OutputFolder::write_head(int holder) {
+  const std::string line = head(kind_, holder);
+  return ::pwrite(mark_, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
 }
 
 void OutputFolder::read_list() {
@@ -197,14 +199,7 @@ OutputFolder::~OutputFolder() {
     ::unlink(mark_of(path_).c_str());
     ::rmdir(path_.c_str());
   } else {  // the same whoever had it
-    char line[kHeadSize];
-    if (::pread(mark_, line, kHeadSize, 0) == static_cast<ssize_t>(kHeadSize)) {
-      std::string text(line, kHeadSize);
-      text.resize(std::min(text.find(" held by"), kHeadSize - 1));
-      text.resize(kHeadSize - 1, ' ');
-      text += '\n';
-      if (::pwrite(mark_, text.data(), text.size(), 0) < 0) error.clear();  // no matter
-    }
+    write_head(0);
   }
   ::close(mark_);
 }
@@ -214,7 +209,7 @@ void OutputFolder::list(const std::string& name) {
   const off_t end = ::lseek(mark_, 0, SEEK_END);
   if (::pwrite(mark_, line.data(), line.size(), end) != static_cast<ssize_t>(line.size())) {
     const int why = errno;
-    if (::ftruncate(mark_, end) != 0) errno = why;
+    [[maybe_unused]] const int cut = ::ftruncate(mark_, end);  // a part of a name is none
     errno = why;
     cannot_be_written(path_);
   }

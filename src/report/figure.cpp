@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "../core/process.h"
+#include "../core/temporary_folder.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/core/output_folder.h"
@@ -133,25 +134,6 @@ std::string whole_picture(const std::string& file, const std::string& end) {
   return bytes;
 }
 
-// A folder of a name that nobody has, inside another; it goes with all that is in it.
-class DrawingFolder {
- public:
-  explicit DrawingFolder(const std::string& in) : path_(in + "/.drawing-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr)
-      throw DataError(fmt::format("{}: cannot be written: {}", in, std::strerror(errno)));
-  }
-  ~DrawingFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  DrawingFolder(const DrawingFolder&) = delete;
-  DrawingFolder& operator=(const DrawingFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace
 
 void write_figure(const std::string& stem, const Figure& figure) {
@@ -171,7 +153,7 @@ void write_figure(const std::string& stem, const Figure& figure) {
   write_file(stem + ".dat", data);
   write_file(stem + ".gp", script);
   // Drawn elsewhere, by the same script: pictures are whole or not there.
-  const DrawingFolder drawing(folder);
+  const TemporaryFolder drawing(folder, ".drawing-");
   const std::string drawn = drawing.path() + "/" + name;
   write_file(drawn + ".dat", data);
   write_file(drawn + ".gp", script);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/uuid/name_generator_sha1.hpp>
@@ -12,6 +11,7 @@
 #include <optional>
 
 #include "../core/process.h"
+#include "../core/temporary_folder.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 
@@ -113,18 +113,6 @@ std::string digest(const std::string& text) {
   return boost::uuids::to_string(boost::uuids::name_generator_sha1(boost::uuids::ns::url())(text));
 }
 
-// A folder that is gone again at the end.
-struct Scratch {
-  explicit Scratch(const std::string& below) : path(fmt::format("{}/build-{}", below, ::getpid())) {
-    make_directory(path);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  std::string path;
-};
-
 // stanc's own words, with the user's file name.
 std::string stanc_error(const std::string& model, const std::string& output) {
   std::string text = output;
@@ -151,15 +139,16 @@ std::string compile_stan(const std::string& model, const StanOptions& options) {
   const Toolchain tools = find_toolchain(options.toolchain);
   const std::string cache = home("XDG_CACHE_HOME", ".cache") + "/hastings/stan";
   make_directory(cache);
-  const Scratch scratch(cache);
-  const std::string generated = scratch.path + "/model.cpp";
+  const TemporaryFolder scratch(cache, "build-");
+  const std::string generated = scratch.path() + "/model.cpp";
   const std::string folder = fs::absolute(model).parent_path().string();
-  const Said stanc = run({tools.stanc, "--o=" + generated, "--include-paths=" + folder, model}, scratch.path + "/log");
+  const Said stanc =
+      run({tools.stanc, "--o=" + generated, "--include-paths=" + folder, model}, scratch.path() + "/log");
   if (stanc.code != 0) throw DataError(stanc_error(model, stanc.output));
 
   std::string compiler = from_environment("CXX");
   if (compiler.empty()) compiler = "g++";
-  const Said version = run({compiler, "--version"}, scratch.path + "/log");
+  const Said version = run({compiler, "--version"}, scratch.path() + "/log");
   if (version.code != 0)
     throw ConfigError(fmt::format("a C++ compiler is needed for Stan programs: {}", version.output));
   std::vector<std::string> flags = {compiler, "-std=c++17",     "-O2",          "-fPIC",
@@ -177,21 +166,21 @@ std::string compile_stan(const std::string& model, const StanOptions& options) {
 
   if (!fs::exists(bridge)) {
     if (options.tell) options.tell("Compiling the bridge to Stan (once, about a minute) ...");
-    write_file(scratch.path + "/bridge.cpp", kStanBridge);
-    compile(with({"-c", scratch.path + "/bridge.cpp", "-o", scratch.path + "/bridge.o"}), "the bridge to Stan",
-            scratch.path);
-    fs::rename(scratch.path + "/bridge.o", bridge);
+    write_file(scratch.path() + "/bridge.cpp", kStanBridge);
+    compile(with({"-c", scratch.path() + "/bridge.cpp", "-o", scratch.path() + "/bridge.o"}), "the bridge to Stan",
+            scratch.path());
+    fs::rename(scratch.path() + "/bridge.o", bridge);
   }
   if (options.tell) options.tell(fmt::format("Compiling {} (once, about a minute) ...", model));
   std::vector<std::string> command =
-      with({generated, bridge, "-shared", "-o", scratch.path + "/model.so", "-L" + tools.library});
+      with({generated, bridge, "-shared", "-o", scratch.path() + "/model.so", "-L" + tools.library});
   for (const char* name : {"sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial"}) {
     const std::string archive = fmt::format("{}/lib{}.a", tools.solvers, name);
     if (fs::exists(archive)) command.push_back(archive);
   }
   command.insert(command.end(), {"-ltbb", "-Wl,-rpath," + tools.library});
-  compile(command, model, scratch.path);
-  fs::rename(scratch.path + "/model.so", library);
+  compile(command, model, scratch.path());
+  fs::rename(scratch.path() + "/model.so", library);
   return library;
 }
 

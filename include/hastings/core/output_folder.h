@@ -38,12 +38,14 @@ class OutputFolder {
   void check() const;
 
  private:
-  void take(FolderKind kind, Use use);
+  void take(Use use);
   void lock();
+  bool write_head(int holder);  // process number; 0: nobody
   void read_list();
   void write_list();
   void list(const std::string& name);
   std::string path_;
+  FolderKind kind_;
   int mark_ = -1;  // descriptor
   bool made_ = false;
   std::set<std::string> ours_;  // folders end with a slash

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../src/io/stan_csv.h"
+#include "../src/target/description.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
@@ -183,26 +184,11 @@ const std::string& run() {
   return path;
 }
 
-void open_run() {
-  stored_target(run());
-  load_fit(run(), 2);
-  load_summary(run());
-  finished_request(run());
-  const StoredDraws stored(run());
-  for (const char* name : {"draws", "lp", "log_weight"}) stored.read(name, 0, 0, stored.draws());
-  read_tensors(run() + "/sampler.pt");
-}
-
-void with_file(const std::string& name, const std::string& bytes) {
-  static const std::string whole = read_file(run() + "/" + name);
+// What reads the file, with that file in the place of the run's own.
+void with_file(const std::string& name, const std::string& bytes, void (*open)(const std::string& run)) {
+  static const std::string& path = run();
   put("run/" + name, bytes);
-  try {
-    open_run();
-  } catch (...) {
-    put("run/" + name, whole);
-    throw;
-  }
-  put("run/" + name, whole);
+  open(path);
 }
 
 // --- all of them ---
@@ -307,9 +293,8 @@ const std::vector<Reader>& readers() {
          return std::vector<std::string>{kDescription, R"({"dim": 2})"};
        },
        [](const std::string& b) {
-         put("m.py", "def log_prob(x: Tensor, y: Tensor, n: int) -> Tensor:\n    return -x.square().sum(1)\n");
          put("m.json", b);
-         find_target("script:" + folder() + "/m.py");
+         read_description(folder() + "/m.py");
        }},
       {"script-source",
        [] {
@@ -340,13 +325,24 @@ const std::vector<Reader>& readers() {
        },
        [](const std::string& b) { read_stan_csv(put("chain-1.csv", b)); }},
       {"run-config", [] { return std::vector{taken(run() + "/config.json")}; },
-       [](const std::string& b) { with_file("config.json", b); }},
+       [](const std::string& b) {
+         with_file("config.json", b, [](const std::string& r) { stored_target(r), load_fit(r, 2); });
+       }},
       {"run-summary", [] { return std::vector{taken(run() + "/summary.json")}; },
-       [](const std::string& b) { with_file("summary.json", b); }},
+       [](const std::string& b) {
+         with_file("summary.json", b, [](const std::string& r) { finished_request(r), StoredDraws(r).width(); });
+       }},
       {"run-proposal", [] { return std::vector{taken(run() + "/proposal.pt")}; },
-       [](const std::string& b) { with_file("proposal.pt", b); }},
+       [](const std::string& b) {
+         with_file("proposal.pt", b, [](const std::string& r) { load_fit(r, 2); });
+       }},
       {"run-draws", [] { return std::vector{taken(run() + "/draws.npz")}; },
-       [](const std::string& b) { with_file("draws.npz", b); }},
+       [](const std::string& b) {
+         with_file("draws.npz", b, [](const std::string& r) {
+           const StoredDraws stored(r);
+           for (const char* name : {"draws", "lp", "log_weight"}) stored.read(name, 0, 0, stored.draws());
+         });
+       }},
       {"run-mark", [] { return std::vector<std::string>{taken(run() + "/.hastings")}; },
        [](const std::string& b) {
          fs::create_directories(folder() + "/marked");

@@ -58,4 +58,12 @@ int64_t whole_number(const std::string& what, const json& value) {
   throw DataError(fmt::format("{} is {}, must be a whole number", what, value.dump().substr(0, 40)));
 }
 
+std::vector<int64_t> whole_numbers(const std::string& what, const json& value) {
+  if (!value.is_array())
+    throw DataError(fmt::format("{} is {}, must be a list of whole numbers", what, value.dump().substr(0, 40)));
+  std::vector<int64_t> out;
+  for (const auto& v : value) out.push_back(whole_number(what, v));
+  return out;
+}
+
 }  // namespace hastings

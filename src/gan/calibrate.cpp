@@ -228,7 +228,11 @@ Tensor Calibration::apply(const Opinions& o) const {
   if (method == "platt") return o.logits * c[0] + c[1];
   if (method == "beta") return -at::softplus(-o.logits) * c[0] + at::softplus(o.logits) * c[1] + c[2];
   if (of_features()) {
-    const Tensor head = seen(*this, o).mv(weight.to(at::kFloat)).to(at::kDouble) + bias;
+    const Tensor& features = seen(*this, o);
+    if (!features.defined() || features.size(1) != weight.size(0))
+      throw ConfigError(fmt::format("calibration '{}': has {} weights, the network shows {} features", method,
+                                    weight.size(0), features.defined() ? features.size(1) : 0));
+    const Tensor head = features.mv(weight.to(at::kFloat)).to(at::kDouble) + bias;
     return with_logit() ? head + o.logits * c[0] : head;
   }
   auto scores = to_vector(o.logits);

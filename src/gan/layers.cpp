@@ -40,6 +40,8 @@ class Fields {
     try {
       if constexpr (std::is_same_v<T, int64_t>) {
         return whole_number(fmt::format("'{}'", key), json_[key]);
+      } else if constexpr (std::is_same_v<T, Shape>) {
+        return whole_numbers(fmt::format("'{}'", key), json_[key]);
       } else {
         return json_[key].get<T>();
       }

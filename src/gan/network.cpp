@@ -9,6 +9,7 @@
 
 #include "../core/arithmetic.h"
 #include "hastings/core/error.h"
+#include "hastings/core/json.h"
 #include "layers.h"
 
 namespace hastings {
@@ -22,10 +23,9 @@ class LayerNetwork final : public Network {
     if (!description.is_object() || !description.contains("input") || !description.contains("layers"))
       throw ConfigError("a network needs 'input' (its shape) and 'layers' (a list)");
     try {
-      input_ = description["input"].get<Shape>();
-    } catch (const json::exception&) {
-      throw ConfigError(
-          fmt::format("a network's 'input' is {}: must be a list of sizes", description["input"].dump().substr(0, 60)));
+      input_ = whole_numbers("a network's 'input'", description["input"]);
+    } catch (const DataError& error) {
+      throw ConfigError(error.what());
     }
     for (const int64_t n : input_) {
       if (n < 1 || n > 1 << 20) throw ConfigError(fmt::format("a network's 'input' has size {}", n));

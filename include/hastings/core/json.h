@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hastings {
 
@@ -21,5 +22,6 @@ std::string reason_of(const nlohmann::json::exception& error);
 
 // A whole number; DataError for 2.5, 1e30 or text. `what` names it in the message.
 int64_t whole_number(const std::string& what, const nlohmann::json& value);
+std::vector<int64_t> whole_numbers(const std::string& what, const nlohmann::json& value);  // a list of them
 
 }  // namespace hastings

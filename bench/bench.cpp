@@ -103,7 +103,7 @@ void RealnvpCandidates(benchmark::State& state) {
   const int64_t dim = state.range(0);
   const auto proposal = fresh("realnvp", dim);
   const PlainRealnvp plain(dim, false);
-  Stream stream(1, 0, Purpose::kProposal);
+  Stream stream(1, Phase::kTest, 0, Purpose::kProposal);
   compare(
       state, kBlock, [&] { benchmark::DoNotOptimize(proposal->sample(kBlock, stream).log_q.data_ptr()); },
       [&] {
@@ -120,7 +120,7 @@ void RealnvpLearningStep(benchmark::State& state) {
   const auto proposal = fresh("realnvp", 2);
   const PlainRealnvp plain(2, true);
   const auto parameters = plain.parameters();
-  Stream stream(1, 0, Purpose::kProposal);
+  Stream stream(1, Phase::kTest, 0, Purpose::kProposal);
   const Tensor x = target->exact_draws(kBlock, stream), log_p = target->log_prob(x), x_float = x.to(at::kFloat);
   const auto pass = proposal->make_pass();
   compare(
@@ -151,14 +151,14 @@ void DefaultCandidates(benchmark::State& state) {
   const SingleThreaded single;
   const at::NoGradGuard no_grad;
   const auto proposal = fresh("auto", state.range(0));
-  Stream stream(1, 0, Purpose::kProposal);
+  Stream stream(1, Phase::kTest, 0, Purpose::kProposal);
   for (auto _ : state) benchmark::DoNotOptimize(proposal->sample(kBlock, stream).log_q.data_ptr());
   state.SetItemsProcessed(state.iterations() * kBlock);
 }
 BENCHMARK(DefaultCandidates)->Arg(2)->Arg(14)->Arg(25)->Unit(benchmark::kMicrosecond);
 
 void Scan(benchmark::State& state) {
-  Stream stream(1, 0, Purpose::kAccept);
+  Stream stream(1, Phase::kTest, 0, Purpose::kAccept);
   const Tensor w = stream.normal({kBlock}) * 0.2, u = stream.uniform({kBlock}).log();
   std::vector<int64_t> held(kBlock);
   std::vector<double> stat(kBlock);
@@ -172,7 +172,7 @@ BENCHMARK(Scan)->Unit(benchmark::kMicrosecond);
 // The scan's share of a whole sampling run on a posterior of german's size (1000 x 24).
 void ScanShareOfARun(benchmark::State& state) {
   const SingleThreaded single;
-  Stream stream(1, 0, Purpose::kData);
+  Stream stream(1, Phase::kTest, 0, Purpose::kData);
   const auto target = make_logistic("bench", simulate_logistic(stream.normal({25}) * 0.3, 1000, stream));
   const auto proposal = fresh("auto", 25);
   SampleOptions options;
@@ -215,8 +215,10 @@ void GanShareOutsideTheNetworks(benchmark::State& state) {
   Observer silent;
   double run = 0, networks = 0;
   for (auto _ : state) {
-    run += seconds_of([&] { filter_proposals(Proposals(pair, 1, 1), chosen, {filter}, silent); });
-    Stream stream(1, 0, Purpose::kProposal);
+    run += seconds_of([&] {
+      filter_proposals(Proposals(pair, 1, Phase::kTest, 1), chosen, {filter}, {1, Phase::kTest}, silent);
+    });
+    Stream stream(1, Phase::kTest, 0, Purpose::kProposal);
     const Tensor z = pair.latent.draw(stream, kProposalBlock);
     networks += seconds_of([&] {
       for (int64_t i = 0; i < blocks; ++i) benchmark::DoNotOptimize(pair.logits(pair.generate(z)).data_ptr());
@@ -230,7 +232,7 @@ BENCHMARK(GanShareOutsideTheNetworks)->Arg(0)->Arg(1)->Unit(benchmark::kMillisec
 void LogisticDensity(benchmark::State& state) {
   const SingleThreaded single;
   const at::NoGradGuard no_grad;
-  Stream stream(1, 0, Purpose::kData);
+  Stream stream(1, Phase::kTest, 0, Purpose::kData);
   const auto target = make_logistic("bench", simulate_logistic(stream.normal({25}) * 0.3, 1000, stream));
   const Tensor x = stream.normal({kBlock, 25}) * 0.3;
   for (auto _ : state) benchmark::DoNotOptimize(target->log_prob(x).data_ptr());
@@ -239,7 +241,7 @@ void LogisticDensity(benchmark::State& state) {
 BENCHMARK(LogisticDensity)->Unit(benchmark::kMicrosecond);
 
 void Normals(benchmark::State& state) {
-  Stream stream(1, 0, Purpose::kProposal);
+  Stream stream(1, Phase::kTest, 0, Purpose::kProposal);
   std::vector<double> z(8192);
   for (auto _ : state) stream.normal(z);
   state.SetItemsProcessed(state.iterations() * 8192);

@@ -67,7 +67,7 @@ void run_semimetric(Context& context) {
   // On thirds of [0, 1]: p = U[0, 2/3], q = U[1/3, 1], s = U[0, 1].
   const std::vector<double> p = {0.5, 0.5, 0}, q = {0, 0.5, 0.5}, s = {1. / 3, 1. / 3, 1. / 3};
   const double ps = semimetric_between(p, s), qs = semimetric_between(q, s), pq = semimetric_between(p, q);
-  Stream stream(context.options().first_seed, 0, Purpose::kExact);
+  Stream stream(context.options().first_seed, Phase::kSemimetric, 0, Purpose::kExact);
   const int triples = context.options().quick ? 20000 : 200000;
   std::vector<double> ratio;
   double least = 1e300;
@@ -146,7 +146,7 @@ void run_rejection(Context& context) {
       const Whitening wide{at::zeros({d}, at::kDouble), s * at::eye(d, at::kDouble)};
       const auto proposal = make_flow_proposal(spec, wide, GaussianMixture::standard(d), 1);
       const double log_m = static_cast<double>(d) * (std::log(s) + 0.5 * std::log(2 * std::numbers::pi));
-      Stream stream(context.options().first_seed, static_cast<uint64_t>(d), Purpose::kProposal);
+      Stream stream(context.options().first_seed, Phase::kRejection, static_cast<uint64_t>(d), Purpose::kProposal);
       const RejectionResult kept = rejection_sample(*target, *proposal, log_m, draws, stream);
       SampleOptions sampling;
       sampling.chains = 1;
@@ -265,7 +265,7 @@ class Path final : public Observer {
 
 Path learn_path(Context& context, const std::string& objective, Point start) {
   const auto target = make_toy();
-  Stream stream(context.options().first_seed, 0, Purpose::kExact);
+  Stream stream(context.options().first_seed, Phase::kToy, 0, Purpose::kExact);
   Population buffer{target->exact_draws(4096, stream), {}};
   buffer.log_prob = target->log_prob(buffer.x);
   LearnOptions learning;

@@ -151,8 +151,9 @@ struct Outcome {
   Filtered filtered;
 };
 
-Outcome filter(const Tensor& proposals, const Tensor& weights, const std::string& protocol, int64_t k, uint64_t seed) {
-  Filter f({protocol, proposals.size(0) / k, k, seed}, {});
+Outcome filter(const Tensor& proposals, const Tensor& weights, const std::string& protocol, int64_t k,
+               const Streams& streams) {
+  Filter f({protocol, proposals.size(0) / k, k}, {}, streams);
   const Tensor w = weights.contiguous();
   f.feed({w.data_ptr<double>(), static_cast<size_t>(w.size(0))});
   Outcome out;
@@ -165,7 +166,9 @@ void run_exact_filter(Context& context) {
   const int64_t outputs = context.options().quick ? 4000 : 20000, k = 20,
                 training = context.options().quick ? 8000 : 30000;
   std::string table = "| problem | samples | total variation | acceptance | different |\n|---|---|---|---|---|\n";
+  uint64_t problem = 0;
   for (const Problem& p : {line(), grid()}) {
+    ++problem;
     std::map<std::string, std::vector<double>> distance;
     std::map<std::string, double> acceptance, unique;
     std::vector<std::string> order = {"exact draws", "generator", "MH, exact ratio", "MH, learned ratio",
@@ -173,8 +176,9 @@ void run_exact_filter(Context& context) {
     std::map<std::string, Tensor> shown;
     for (int s = 0; s < context.options().seeds; ++s) {
       const uint64_t seed = context.options().first_seed + static_cast<uint64_t>(s);
-      Stream proposal_stream(seed, 0, Purpose::kProposal), exact_stream(seed, 0, Purpose::kExact),
-          data_stream(seed, 1, Purpose::kData);
+      auto streams = [&](uint64_t part) { return Streams{seed, Phase::kExactGan, 8 * problem + part}; };
+      Stream proposal_stream = streams(0)(Purpose::kProposal), exact_stream = streams(0)(Purpose::kExact),
+             data_stream = streams(0)(Purpose::kData);
       const Tensor proposals = p.generator.sample(outputs * k, proposal_stream);
       const Tensor truth = p.target.sample(outputs * 10, exact_stream), fresh = p.target.sample(outputs, exact_stream);
       // The learned ratio: cross-entropy between samples of both, nothing else known.
@@ -185,10 +189,10 @@ void run_exact_filter(Context& context) {
       for (const Tensor& chunk : proposals.split(20000)) learned.push_back(head.apply(opinions(p, chunk)));
       const Tensor exact = p.target.log_density(proposals) - p.generator.log_density(proposals);
       const std::map<std::string, Outcome> outcomes = {
-          {"generator", filter(proposals, at::zeros_like(exact), "plain", k, seed)},
-          {"MH, exact ratio", filter(proposals, exact, "chain", k, seed)},
-          {"MH, learned ratio", filter(proposals, at::cat(learned), "chain", k, seed)},
-          {"MH, constant (placebo)", filter(proposals, at::full_like(exact, 0.3), "chain", k, seed)}};
+          {"generator", filter(proposals, at::zeros_like(exact), "plain", k, streams(1))},
+          {"MH, exact ratio", filter(proposals, exact, "chain", k, streams(2))},
+          {"MH, learned ratio", filter(proposals, at::cat(learned), "chain", k, streams(3))},
+          {"MH, constant (placebo)", filter(proposals, at::full_like(exact, 0.3), "chain", k, streams(4))}};
       distance["exact draws"].push_back(total_variation(p, fresh, truth));
       unique["exact draws"] += 1;
       for (const auto& [name, o] : outcomes) {

@@ -123,7 +123,7 @@ json learning_history(const Context& context, const std::string& name, const Sha
   // The buffer begins with exact draws, so that both are estimated without bias from the first step on. The network
   // begins near the identity, on N(0, I); where that hardly meets the target, on the Gaussian with the target's
   // moments.
-  Stream exact(seed, 0, Purpose::kExact);
+  Stream exact(seed, Phase::kReference, 0, Purpose::kExact);
   Population buffer;
   buffer.x = target->exact_draws(4096, exact);
   buffer.log_prob = target->log_prob(buffer.x);
@@ -132,7 +132,7 @@ json learning_history(const Context& context, const std::string& name, const Sha
     return make_flow_proposal(options.flow.resolved(d), {mean, factor}, GaussianMixture::standard(d), seed);
   };
   auto flow = begin_on(at::zeros({d}, at::kDouble), at::eye(d, at::kDouble));
-  Stream candidates(seed, 1, Purpose::kExact);
+  Stream candidates(seed, Phase::kReference, 0, Purpose::kProposal);
   if (overlap(*target, flow->sample(buffer.x.size(0), candidates), buffer.log_prob, flow->log_prob(buffer.x)) < 1e-3) {
     const Moments m = moments(buffer.x);
     flow = begin_on(m.mean, m.factor);
@@ -150,7 +150,7 @@ Tensor independent_chains(Context& context, const Target& target, const Proposal
   SampleOptions options;
   options.chains = chains;
   options.draws = draws;
-  options.seed = context.options().first_seed + 1000;
+  options.seed = context.options().first_seed;
   options.threads = context.options().threads;
   MemorySink sink(chains, draws, target.dim());
   sample(target, proposal, options, sink, context.observer());
@@ -163,8 +163,8 @@ Tensor walked_chains(Context& context, const Target& target, const Proposal& pro
   const at::NoGradGuard no_grad;
   const int64_t d = target.dim();
   const auto kernel = make_random_walk_mixture(draws_of(proposal), 0.5, at::eye(d, at::kDouble), 0.5);
-  const uint64_t seed = context.options().first_seed + 1000;
-  Stream noise(seed, 0, Purpose::kLocal), uniforms(seed, 1, Purpose::kLocal), start(seed, 0, Purpose::kStart);
+  const Streams streams{context.options().first_seed, Phase::kComparison};
+  Stream noise = streams(Purpose::kLocal), uniforms = streams(Purpose::kLocalAccept), start = streams(Purpose::kStart);
   const Density density = density_of(target);
   LocalState state = kernel->init(proposal.sample(chains, start).x, density);
   Tensor out = at::empty({draws, chains, d}, at::kDouble);

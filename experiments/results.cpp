@@ -40,7 +40,7 @@ json compute(const Row& row, uint64_t seed, int threads) {
   SampleOptions sampling;
   sampling.chains = kChains;
   sampling.draws = row.draws;
-  sampling.seed = seed + 1000;
+  sampling.seed = seed;
   sampling.threads = threads;
   MemorySink sink(kChains, row.draws, target->dim());
   const SampleReport report = sample(*target, *learned.proposal, sampling, sink, silent);

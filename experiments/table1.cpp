@@ -99,7 +99,7 @@ json run_flow(const Row& row, const Target& target, const std::string& objective
   SampleOptions sampling;
   sampling.chains = kChains;
   sampling.draws = row.draws;
-  sampling.seed = seed + 1000;
+  sampling.seed = seed;
   sampling.threads = share.threads;
   MemorySink sink(kChains, row.draws, target.dim());
   const SampleReport report = sample(target, *learned.proposal, sampling, sink, share.observer);
@@ -148,7 +148,8 @@ json run_kernel(const Row& row, const Target& target, const std::string& method,
   }
   const double learn = since(begin);
   const at::NoGradGuard no_grad;
-  Stream start(seed, 7, Purpose::kExact), noise(seed, 8, Purpose::kLocal), uniforms(seed, 9, Purpose::kLocal);
+  const Streams streams{seed, Phase::kComparison};
+  Stream start = streams(Purpose::kExact), noise = streams(Purpose::kLocal), uniforms = streams(Purpose::kLocalAccept);
   Tensor x;
   if (target.has_exact_sampler()) {
     x = target.exact_draws(kChains, start);

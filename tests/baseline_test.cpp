@@ -106,7 +106,7 @@ TEST(TuneHmc, FindsTheScale) {
 
 // The mean squared distance of one step of a kernel from these states.
 double jump(const Target& target, const LocalKernel& kernel, const Tensor& x) {
-  Stream noise(1, 0, Purpose::kLocal), uniforms(1, 1, Purpose::kLocal);
+  Stream noise(1, Phase::kTest, 0, Purpose::kLocal), uniforms(1, Phase::kTest, 0, Purpose::kLocalAccept);
   const Density density = density_of(target);
   LocalState state = kernel.init(x, density);
   kernel.step(state, density, noise, uniforms);
@@ -115,7 +115,7 @@ double jump(const Target& target, const LocalKernel& kernel, const Tensor& x) {
 
 TEST(L2hmc, LearnsToMoveFurther) {
   const auto target = find_target("scg");
-  Stream random(1, 0, Purpose::kExact);
+  Stream random(1, Phase::kTest, 0, Purpose::kExact);
   const Tensor x = target->exact_draws(2000, random);
   auto learned = [&](int64_t iterations) {
     L2hmcOptions options;
@@ -130,7 +130,7 @@ TEST(L2hmc, LearnsToMoveFurther) {
 // On the rough well gradients through a trajectory are noise, and at a high rate learning only spoils what it has.
 TEST(L2hmc, KeepsTheStageThatMovedFurthest) {
   const auto target = find_target("rough_well");
-  Stream random(1, 0, Purpose::kExact);
+  Stream random(1, Phase::kTest, 0, Purpose::kExact);
   const Tensor x = random.normal({2000, 2});  // next to the target's draws
   auto learned = [&](int64_t iterations) {
     L2hmcOptions options;
@@ -163,7 +163,7 @@ TEST(Anice, LearnsWhereNoiseIsFarFromTheTarget) {
   options.velocity_weight = 20;
   options.standardise = true;
   const auto kernel = learn_anice(*target, options, silent);
-  Stream random(2, 0, Purpose::kExact);
+  Stream random(2, Phase::kTest, 0, Purpose::kExact);
   const Tensor x = 1 + kSd * random.normal({2000, kDim});
   EXPECT_GT(jump(*target, *kernel, x) / (kDim * kSd * kSd), 0.2);
 }
@@ -172,7 +172,7 @@ TEST(Anice, LearnsWhereNoiseIsFarFromTheTarget) {
 // parameter; and slopes against those of the loss in the rows of `fake`.
 TEST(Critic, GradientAgreesWithDifferences) {
   Critic critic(3, 4, {7, 5});
-  Stream random(3, 1, Purpose::kExact);
+  Stream random(3, Phase::kTest, 1, Purpose::kExact);
   auto rows = [&](int64_t n) { return random.normal({n, 4}).to(at::kFloat); };
   for (const auto& p : critic.parameters()) p.add_(0.1 * random.normal(p.sizes()).to(at::kFloat));
   const Tensor fake = rows(6), real = rows(3), between = rows(5);
@@ -220,7 +220,7 @@ TEST(Rejection, DrawsAreExactAndTheRateIsOneOverM) {
   const auto wide = make_flow_proposal(spec, {at::zeros({2}, at::kDouble), 1.5 * at::eye(2, at::kDouble)},
                                        GaussianMixture::standard(2), 1);
   const double log_m = 2 * std::log(1.5 * std::sqrt(2 * M_PI));
-  Stream random(1, 0, Purpose::kProposal);
+  Stream random(1, Phase::kTest, 0, Purpose::kProposal);
   const RejectionResult result = rejection_sample(*target, *wide, log_m, 40000, random);
   EXPECT_EQ(result.x.size(0), 40000);
   EXPECT_EQ(result.above, 0);

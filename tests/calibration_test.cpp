@@ -33,7 +33,7 @@ TEST(Calibration, RanksOfTheLogisticPosteriorAreUniform) {
   constexpr int64_t kReplicates = 400, kDraws = 99, kBins = 10, kDim = 4;
   Tensor count = at::zeros({kDim, kBins}, at::kDouble), broken = count.clone();
   for (int64_t r = 0; r < kReplicates; ++r) {
-    Stream random(1000, static_cast<uint64_t>(r), Purpose::kData);
+    Stream random(1000, Phase::kTest, static_cast<uint64_t>(r), Purpose::kData);
     const Tensor theta = random.normal({kDim});
     LabelledTable table = simulate_logistic(theta, 40, random);
     const auto target = make_logistic("sbc", table);

@@ -14,11 +14,13 @@ const double kNaN = std::nan("");
 // ATen's engine is an independent implementation of Philox 4x32-10; its counter is (offset, 0, subsequence).
 TEST(Random, IsPhilox) {
   for (const uint64_t seed : {uint64_t{1}, uint64_t{0x123456789abcdef}}) {
-    Stream stream(seed, 7, Purpose::kAccept);
+    Stream stream(seed, Phase::kTest, 7, Purpose::kAccept);
     const Tensor u = stream.uniform({300});
     for (int64_t block = 0; block < 150; ++block) {
-      // subsequence = counter words 2 and 3 = (chain, purpose)
-      at::philox_engine engine(seed, (static_cast<uint64_t>(Purpose::kAccept) << 32) | 7, static_cast<uint64_t>(block));
+      // subsequence = counter words 2 and 3 = (index, phase and purpose)
+      at::philox_engine engine(
+          seed, (static_cast<uint64_t>(Phase::kTest) << 48 | static_cast<uint64_t>(Purpose::kAccept) << 32) | 7,
+          static_cast<uint64_t>(block));
       uint32_t word[4];
       for (auto& w : word) w = engine();
       for (int half = 0; half < 2; ++half) {
@@ -30,24 +32,27 @@ TEST(Random, IsPhilox) {
 }
 
 TEST(Random, IsAFunctionOfSeedChainPurposePosition) {
-  Stream a(1, 2, Purpose::kProposal), b(1, 2, Purpose::kProposal);
+  Stream a(1, Phase::kTest, 2, Purpose::kProposal), b(1, Phase::kTest, 2, Purpose::kProposal);
   EXPECT_TRUE(at::equal(a.normal({64, 3}), b.normal({64, 3})));
-  EXPECT_FALSE(at::equal(Stream(1, 3, Purpose::kProposal).normal({8}), Stream(1, 2, Purpose::kProposal).normal({8})));
-  EXPECT_FALSE(at::equal(Stream(2, 2, Purpose::kProposal).normal({8}), Stream(1, 2, Purpose::kProposal).normal({8})));
-  EXPECT_FALSE(at::equal(Stream(1, 2, Purpose::kAccept).normal({8}), Stream(1, 2, Purpose::kProposal).normal({8})));
+  EXPECT_FALSE(at::equal(Stream(1, Phase::kTest, 3, Purpose::kProposal).normal({8}),
+                         Stream(1, Phase::kTest, 2, Purpose::kProposal).normal({8})));
+  EXPECT_FALSE(at::equal(Stream(2, Phase::kTest, 2, Purpose::kProposal).normal({8}),
+                         Stream(1, Phase::kTest, 2, Purpose::kProposal).normal({8})));
+  EXPECT_FALSE(at::equal(Stream(1, Phase::kTest, 2, Purpose::kAccept).normal({8}),
+                         Stream(1, Phase::kTest, 2, Purpose::kProposal).normal({8})));
   const uint64_t position = a.position();
   const Tensor next = a.normal({10});
-  Stream c(1, 2, Purpose::kProposal);
+  Stream c(1, Phase::kTest, 2, Purpose::kProposal);
   c.seek(position);
   EXPECT_TRUE(at::equal(c.normal({10}), next));
   // Pieces of even length are the whole.
-  Stream whole(5, 0, Purpose::kStart), pieces(5, 0, Purpose::kStart);
+  Stream whole(5, Phase::kTest, 0, Purpose::kStart), pieces(5, Phase::kTest, 0, Purpose::kStart);
   const Tensor all = whole.normal({512});
   EXPECT_TRUE(at::equal(all, at::cat({pieces.normal({128}), pieces.normal({384})})));
 }
 
 TEST(Random, HasTheRightDistributions) {
-  Stream stream(11, 0, Purpose::kExact);
+  Stream stream(11, Phase::kTest, 0, Purpose::kExact);
   const int64_t n = 200000;
   const Tensor u = std::get<0>(stream.uniform({n}).sort()), z = stream.normal({n});
   EXPECT_GT(u[0].item<double>(), 0.0);
@@ -77,7 +82,7 @@ TEST(AcceptRule, NaNNeverAccepts) {
 
 // The scan against the rule applied one candidate at a time.
 TEST(Scan, IsTheRuleStepByStep) {
-  Stream stream(3, 0, Purpose::kExact);
+  Stream stream(3, Phase::kTest, 0, Purpose::kExact);
   Tensor w = stream.normal({1000}) * 2;
   w[17] = kNaN;
   w[400] = -kInf;
@@ -112,7 +117,7 @@ TEST(Scan, IsTheRuleStepByStep) {
 }
 
 TEST(Scan, GoesOnFromBlockToBlock) {
-  Stream stream(4, 0, Purpose::kExact);
+  Stream stream(4, Phase::kTest, 0, Purpose::kExact);
   const Tensor w = stream.normal({600}), u = stream.uniform({600}).log();
   auto run = [&](std::vector<size_t> cuts) {
     ScanState state{0, 1};

@@ -130,7 +130,7 @@ TEST(Diagnose, UndefinedFiguresAreNaN) {
 
 // AR(1): rho_s = phi^s, so the truncated sum is known; and independent draws give N, since rho_1 stays below 0.05.
 TEST(PaperEss, KnownAutocorrelation) {
-  Stream random(1, 0, Purpose::kExact);
+  Stream random(1, Phase::kTest, 0, Purpose::kExact);
   const int64_t chains = 400, n = 1000;
   EXPECT_DOUBLE_EQ(paper_ess(random.normal({chains, n}), 0, 1), n);
   const double phi = 0.7;
@@ -145,7 +145,7 @@ TEST(PaperEss, KnownAutocorrelation) {
 // A chain that swings around its mean: an autocorrelation below zero ends the paper's sum at once, so that it sees no
 // more than independent draws, though squares are as correlated as ever.
 TEST(PaperEss, DoesNotSeeWhatFollowsANegativeAutocorrelation) {
-  Stream random(1, 0, Purpose::kExact);
+  Stream random(1, Phase::kTest, 0, Purpose::kExact);
   const int64_t chains = 100, n = 1000;
   const double phi = -0.9;
   Tensor x = random.normal({chains, n});
@@ -157,7 +157,7 @@ TEST(PaperEss, DoesNotSeeWhatFollowsANegativeAutocorrelation) {
 
 TEST(Weights, EvidenceWithItsError) {
   // log w ~ N(mu, s^2): log E w = mu + s^2 / 2, relative variance of w = e^{s^2} - 1.
-  Stream random(2, 0, Purpose::kExact);
+  Stream random(2, Phase::kTest, 0, Purpose::kExact);
   const int64_t n = 100000;
   const Tensor w = random.normal({n}) * 0.5 - 3;
   const Evidence e = log_evidence({w.data_ptr<double>(), static_cast<size_t>(n)});
@@ -172,7 +172,7 @@ TEST(Weights, EvidenceWithItsError) {
 
 // p = N(0, 1), q = N(m, 1): the symmetric KL is m^2.
 TEST(Weights, SymmetricKl) {
-  Stream random(3, 0, Purpose::kExact);
+  Stream random(3, Phase::kTest, 0, Purpose::kExact);
   const double m = 0.5;
   const Tensor y = random.normal({200000}) + m, w = ((y - m).square() - y.square()) / 2;
   EXPECT_NEAR(symmetric_kl({w.data_ptr<double>(), 200000}), m * m, 0.01);
@@ -257,7 +257,7 @@ TEST(Verdict, SaysWhatIsWrong) {
 }
 
 TEST(Frechet, AgreesWithTheClosedForm) {
-  const Tensor x = Stream(1, 0, Purpose::kData).normal({5000, 3});
+  const Tensor x = Stream(1, Phase::kTest, 0, Purpose::kData).normal({5000, 3});
   const FeatureMoments a = feature_moments(x), b = feature_moments(x * at::tensor({2.0, 1.0, 0.5}, at::kDouble) + 1);
   EXPECT_NEAR(frechet_distance(a, a), 0, 1e-9);
   // Covariances that commute: sum over coordinates only if they are diagonal, which they nearly are.

@@ -26,13 +26,13 @@ CouplingOptions options(Activation activation, std::vector<int64_t> hidden, bool
 std::vector<Case> cases() {
   auto affine = [](bool swapped, CouplingOptions o) {
     return [=](Parameters<double>& p, int64_t d) {
-      Stream random(1, 0, Purpose::kWeights);
+      Stream random(1, Phase::kTest, 0, Purpose::kWeights);
       return make_affine_coupling<double>(p, "l.", d, swapped, o, random);
     };
   };
   auto splines = [](bool swapped, CouplingOptions o) {
     return [=](Parameters<double>& p, int64_t d) {
-      Stream random(1, 0, Purpose::kWeights);
+      Stream random(1, Phase::kTest, 0, Purpose::kWeights);
       return make_spline_coupling<double>(p, "l.", d, swapped, o, random);
     };
   };
@@ -43,7 +43,7 @@ std::vector<Case> cases() {
       {"bend_6d", 6, [](auto& p, int64_t d) { return make_bend<double>(p, "l.", d, 2.0); }},
       {"rotation", 5,
        [](auto& p, int64_t d) {
-         Stream r(1, 0, Purpose::kWeights);
+         Stream r(1, Phase::kTest, 0, Purpose::kWeights);
          return make_rotation<double>(p, "l.", d, r);
        }},
       {"radial_2d", 2, [](auto& p, int64_t d) { return make_radial<double>(p, "l.", d, 9); }},
@@ -72,7 +72,7 @@ class LayerTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     layer_ = GetParam().build(parameters_, GetParam().dim);
-    Stream random(2, 0, Purpose::kExact);
+    Stream random(2, Phase::kTest, 0, Purpose::kExact);
     for (const auto& slot : parameters_.slots) {
       if (!slot.trainable) continue;
       const Tensor z = random.normal({slot.size}) * 0.2;
@@ -124,7 +124,7 @@ TEST_P(LayerTest, LogDetIsThatOfTheJacobian) {
 }
 
 TEST_P(LayerTest, DerivativesAgreeWithDifferences) {
-  Stream random(3, 0, Purpose::kExact);
+  Stream random(3, Phase::kTest, 0, Purpose::kExact);
   const int64_t d = GetParam().dim;
   const Tensor gy = random.normal({d, kPoints}), gl = random.normal({kPoints});
   auto scalar = [&](const Tensor& x, bool inverse, const std::vector<double>& params) {
@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(All, LayerTest, ::testing::ValuesIn(cases()),
 template <class T>
 Tensor everything(int64_t dim, int64_t points) {
   Parameters<T> parameters;
-  Stream weights(1, 0, Purpose::kWeights), random(2, 0, Purpose::kExact);
+  Stream weights(1, Phase::kTest, 0, Purpose::kWeights), random(2, Phase::kTest, 0, Purpose::kExact);
   const auto layer =
       make_affine_coupling<T>(parameters, "l.", dim, false, options(Activation::kSilu, {21}, true), weights);
   const auto type = c10::CppTypeToScalarType<T>::value;
@@ -207,7 +207,7 @@ TEST(Coupling, SinglePrecisionAgreesWithDouble) {
 // The rectifier has kinks; its derivative is checked where the differences do not cross one.
 TEST(Mlp, RectifierDerivative) {
   Parameters<double> parameters;
-  Stream random(1, 0, Purpose::kWeights);
+  Stream random(1, Phase::kTest, 0, Purpose::kWeights);
   const auto layer =
       make_affine_coupling<double>(parameters, "l.", 2, false, options(Activation::kRelu, {32}, true), random);
   for (auto& v : parameters.values) v += 0.1;

@@ -23,8 +23,8 @@ Opinions opinions(const Tensor& logits, const Tensor& features = {}) { return {l
 struct TwoGaussians {
   Opinions real, fake;
   TwoGaussians(int64_t n, double d, uint64_t seed, double scale = 1, double shift = 0) {
-    const Tensor a = Stream(seed, 0, Purpose::kData).normal({n}) + d / 2,
-                 b = Stream(seed, 1, Purpose::kData).normal({n}) - d / 2;
+    const Tensor a = Stream(seed, Phase::kTest, 0, Purpose::kData).normal({n}) + d / 2,
+                 b = Stream(seed, Phase::kTest, 1, Purpose::kData).normal({n}) - d / 2;
     real = opinions(a * scale + shift);
     fake = opinions(b * scale + shift);
   }
@@ -44,7 +44,7 @@ TEST(Calibrate, EveryMethodFindsTheTrueRatio) {
     const CalibrationQuality q = calibration_quality(real, fake);
     EXPECT_LT(q.log_loss, bayes + 0.002) << method;
     EXPECT_NEAR(q.slope, 1, 0.05) << method;
-    EXPECT_LT(std::abs(q.z), 4) << method;
+    EXPECT_LT(std::abs(q.z), 5.7) << method;  // four standard errors: of the held-out part, and of as large a fit
     EXPECT_NEAR(q.odds_fake, 1, 0.08) << method;
     EXPECT_NEAR(q.odds_real, 1, 0.08) << method;
     EXPECT_GT(q.auc, 0.85) << method;
@@ -83,8 +83,8 @@ TEST(Calibrate, IsotonicRisesAndNeverReachesInfinity) {
 
 TEST(Calibrate, ANewLastLayerIsSolvedToItsOptimum) {
   const int64_t n = 3000, width = 12;
-  const Tensor a = Stream(1, 0, Purpose::kData).normal({n, width}).to(at::kFloat),
-               b = Stream(1, 1, Purpose::kData).normal({n, width}).to(at::kFloat);
+  const Tensor a = Stream(1, Phase::kTest, 0, Purpose::kData).normal({n, width}).to(at::kFloat),
+               b = Stream(1, Phase::kTest, 1, Purpose::kData).normal({n, width}).to(at::kFloat);
   const Tensor shift = at::linspace(0, 0.5, width);
   const Tensor xa = a * 3 + 10 + 3 * shift, xb = b * 3 + 10;  // scale and place of the features must not matter
   const Opinions real = opinions(xa.sum(1), xa), fake = opinions(xb.sum(1), xb);
@@ -149,7 +149,7 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
     d[2][0][0] = sharpness * 0.15 / 0.09;
     return pair;
   };
-  const Tensor level = Stream(4, 0, Purpose::kExact).normal({6000}) * 0.3 + 0.15;
+  const Tensor level = Stream(4, Phase::kTest, 0, Purpose::kExact).normal({6000}) * 0.3 + 0.15;
   const Tensor real = images_of(level, level);
   Observer silent;
   CalibrateOptions options;
@@ -171,7 +171,8 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
   EXPECT_FALSE(insisted.warnings.empty());
   FilterOptions filter;
   filter.outputs = 2000;
-  const auto samples = filter_proposals(Proposals(pair, 1, 1), insisted, {filter}, silent);
+  const auto samples =
+      filter_proposals(Proposals(pair, 1, Phase::kTest, 1), insisted, {filter}, {1, Phase::kTest}, silent);
   EXPECT_FALSE(samples[0].warnings.empty());
 }
 
@@ -183,7 +184,8 @@ TEST(Choose, WithoutOverlapThereIsNoFilter) {
   auto d = pair.discriminator->parameters();
   d[0].narrow(0, 0, 1).fill_(0.25);
   d[2][0][0] = 50;
-  const Tensor level = Stream(4, 0, Purpose::kExact).normal({3000}) * 0.03 + 0.7;  // G is within 0.25 of 0
+  const Tensor level =
+      Stream(4, Phase::kTest, 0, Purpose::kExact).normal({3000}) * 0.03 + 0.7;  // G is within 0.25 of 0
   const Tensor real = images_of(level, level);
   Observer silent;
   const ChosenCalibration c = choose_calibration(pair, real, {}, silent);
@@ -201,7 +203,7 @@ TEST(Choose, ThinsAChainByItsAutocorrelation) {
   auto d = pair.discriminator->parameters();
   d[0].narrow(0, 0, 1).fill_(0.25);
   d[2][0][0] = 0.4 / 0.09;  // reals are more than one sd off: acceptance is low
-  const Tensor level = Stream(4, 0, Purpose::kExact).normal({6000}) * 0.3 + 0.4;
+  const Tensor level = Stream(4, Phase::kTest, 0, Purpose::kExact).normal({6000}) * 0.3 + 0.4;
   const Tensor real = images_of(level, level);
   Observer silent;
   CalibrateOptions options;
@@ -230,7 +232,7 @@ TEST(Choose, JudgesInTheFeaturesThatAreAskedFor) {
   auto d = pair.discriminator->parameters();
   d[0][0].copy_(at::tensor({0.5F, 0.5F, 0.0F, 0.0F}));
   d[2][0][0] = 0.15 / 0.09;
-  Stream stream(4, 0, Purpose::kExact);
+  Stream stream(4, Phase::kTest, 0, Purpose::kExact);
   const Tensor first = stream.normal({6000}) * 0.3 + 0.15, second = stream.normal({6000}) * std::sqrt(0.085);
   const Tensor real = images_of(first, second);
   Observer silent;
@@ -256,7 +258,7 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   auto d = pair.discriminator->parameters();
   d[0][0].copy_(at::tensor({0.0F, 0.0F, 0.5F, 0.5F}));
   d[2][0][0] = 0.1;
-  Stream stream(4, 0, Purpose::kExact);
+  Stream stream(4, Phase::kTest, 0, Purpose::kExact);
   const Tensor first = stream.normal({6000}) * 0.3 + 0.15, second = stream.normal({6000}) * 0.3;
   const Tensor real = images_of(first, second);
   Observer silent;
@@ -273,7 +275,7 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   OutputFolder run(folder, FolderKind::kGan);
   save_calibration(run, chosen);
   const ChosenCalibration back = load_calibration(folder);
-  const Proposals proposals(pair, 5, 1);
+  const Proposals proposals(pair, 5, Phase::kTest, 1);
   const Opinions said = proposals.opinions(0, 500, chosen.calibration.questions());
   EXPECT_TRUE(back.calibration.apply(proposals.opinions(0, 500, back.calibration.questions()))
                   .equal(chosen.calibration.apply(said)));
@@ -282,7 +284,7 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   filter.outputs = 4000;
   auto mean_of = [&](const std::string& protocol) {
     filter.protocol = protocol;
-    const auto got = filter_proposals(proposals, back, {filter}, silent);
+    const auto got = filter_proposals(proposals, back, {filter}, {5, Phase::kTest}, silent);
     const Tensor images = to_network_range(proposals.render(got[0].filtered.chosen));
     return images.select(2, 0).mean().item<double>();
   };
@@ -290,7 +292,7 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   EXPECT_NEAR(mean_of("plain"), 0.0, 0.03);
   filter.outputs = 20;  // a short chain that held one proposal for a while is not stuck
   filter.protocol = "chain";
-  EXPECT_TRUE(filter_proposals(proposals, back, {filter}, silent)[0].warnings.empty());
+  EXPECT_TRUE(filter_proposals(proposals, back, {filter}, {5, Phase::kTest}, silent)[0].warnings.empty());
   EXPECT_NE(error_of([&] {
               options.witness = nullptr;
               options.method = "witness";
@@ -299,16 +301,18 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
             std::string::npos);
 }
 
-// Two classes, a bright left and a bright right half: after some steps the features tell new images apart, and the same
-// seed gives the same network; features that were not learned do worse.
+// Two classes that no single pixel tells apart: halves of equal and of opposite brightness. After some steps the
+// features tell new images apart, and the same seed gives the same network; features that were not learned do worse.
 TEST(Classifier, LearnsWhatTellsTheClassesApart) {
   auto images = [](int64_t n, uint64_t seed, Tensor& labels) {
-    Stream stream(seed, 0, Purpose::kData);
+    Stream stream(seed, Phase::kTest, 0, Purpose::kData);
     labels = (stream.uniform({n}) < 0.5).to(at::kLong);
     Tensor x = stream.normal({n, 1, 8, 8});
-    const Tensor lift = 0.25 * (2 * labels.to(at::kDouble) - 1).view({n, 1, 1, 1});
-    x.narrow(3, 0, 4).sub_(lift);
-    x.narrow(3, 4, 4).add_(lift);
+    const Tensor left = at::where(stream.uniform({n}) < 0.5, at::full({n}, 0.6, at::kDouble),
+                                  at::full({n}, -0.6, at::kDouble)),
+                 right = left * (2 * labels.to(at::kDouble) - 1);
+    x.narrow(3, 0, 4).add_(left.view({n, 1, 1, 1}));
+    x.narrow(3, 4, 4).add_(right.view({n, 1, 1, 1}));
     return to_bytes(0.3 * x);
   };
   Tensor labels, new_labels;
@@ -341,7 +345,7 @@ TEST(Choose, WithNothingToGainThereIsNoFilter) {
   // The generator is perfect: the same uniform noise as the data.
   Pair pair = fresh_pair(preset_pair("mlp", {1, 4, 4}, 8, 3), 2);
   Observer silent;
-  const Tensor real = Proposals(pair, 77, 1).render([] {
+  const Tensor real = Proposals(pair, 77, Phase::kTest, 1).render([] {
     std::vector<int64_t> n(3000);
     std::iota(n.begin(), n.end(), 0);
     return n;

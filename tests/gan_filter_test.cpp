@@ -11,7 +11,7 @@ struct ExactPair {
   Tensor proposals, weights;
 
   ExactPair(int64_t n, uint64_t seed) {
-    proposals = Stream(seed, 0, Purpose::kProposal).normal({n}) * kSd + kMean;
+    proposals = Stream(seed, Phase::kTest, 0, Purpose::kProposal).normal({n}) * kSd + kMean;
     weights = log_ratio_at(proposals);
   }
   static Tensor log_ratio_at(const Tensor& x) { return -0.5 * x.square() + 0.5 * ((x - kMean) / kSd).square(); }
@@ -23,8 +23,7 @@ Filtered run_filter(const Tensor& weights, const std::string& protocol, int64_t 
   options.protocol = protocol;
   options.per_output = k;
   options.outputs = weights.size(0) / k;
-  options.seed = seed;
-  Filter filter(options, std::move(real));
+  Filter filter(options, std::move(real), {seed, Phase::kTest});
   const Tensor w = weights.contiguous();
   for (int64_t at = 0; at < w.size(0); at += block)
     filter.feed({w.data_ptr<double>() + at, static_cast<size_t>(std::min(block, w.size(0) - at))});
@@ -44,7 +43,7 @@ TEST(Filter, WithTheExactRatioTheTargetComesOut) {
   EXPECT_LT(std::abs(test::z_score(out.square(), 1)), 3.6);
   EXPECT_LT(std::abs(test::z_score((out > 1).to(at::kDouble), 0.158655)), 3.6);
   std::vector<double> real(20000);
-  const Tensor starts = ExactPair::log_ratio_at(Stream(9, 0, Purpose::kExact).normal({20000}));
+  const Tensor starts = ExactPair::log_ratio_at(Stream(9, Phase::kTest, 0, Purpose::kExact).normal({20000}));
   std::copy_n(starts.data_ptr<double>(), 20000, real.begin());
   const Filtered restarts = run_filter(exact.weights, "restarts", 20, real);
   EXPECT_LT(static_cast<double>(restarts.stuck) / 30000, 0.01);
@@ -79,7 +78,7 @@ TEST(Filter, AConstantAddedToTheScoresCancelsAndBlocksDoNotMatter) {
 }
 
 TEST(Filter, NanAndInfinityNeverWin) {
-  Tensor weights = Stream(1, 0, Purpose::kData).normal({5000});
+  Tensor weights = Stream(1, Phase::kTest, 0, Purpose::kData).normal({5000});
   weights.index_put_({at::arange(0, 5000, 7)}, at::tensor(std::nan(""), at::kDouble));
   weights.index_put_({at::arange(1, 5000, 7)}, at::tensor(INFINITY, at::kDouble));
   for (const char* protocol : {"chain", "restarts", "generated", "rejection", "top"}) {
@@ -91,7 +90,7 @@ TEST(Filter, NanAndInfinityNeverWin) {
 }
 
 TEST(Filter, StuckChainsShow) {
-  Tensor weights = Stream(1, 0, Purpose::kData).normal({10000});
+  Tensor weights = Stream(1, Phase::kTest, 0, Purpose::kData).normal({10000});
   weights[100] = 60;  // nothing ever beats it
   const Filtered f = run_filter(weights, "chain", 10);
   EXPECT_LT(f.unique, 0.1);

@@ -21,7 +21,7 @@ using test::error_of;
 using test::gap;
 
 std::unique_ptr<Network> network(const std::string& text, uint64_t seed = 1) {
-  Stream stream(seed, 0, Purpose::kWeights);
+  Stream stream(seed, Phase::kTest, 0, Purpose::kWeights);
   return build_network(json::parse(text), &stream);
 }
 
@@ -127,7 +127,7 @@ std::string tiny_pair() { return preset_pair("dcgan", {1, 8, 8}, 4, 6); }
 
 TEST(Pair, ProposalsAreAFunctionOfTheirNumbers) {
   const Pair pair = fresh_pair(tiny_pair(), 3);
-  const Proposals one(pair, 7, 1), two(pair, 7, 2);
+  const Proposals one(pair, 7, Phase::kTest, 1), two(pair, 7, Phase::kTest, 2);
   const Opinions a = one.opinions(0, 1000, {true}), b = two.opinions(300, 400, {true});
   EXPECT_TRUE(a.rows(300, 400).logits.equal(b.logits));  // any range, any number of threads
   EXPECT_TRUE(a.rows(300, 400).features.equal(b.features));
@@ -205,7 +205,7 @@ TEST_F(ModulePair, IsAPairLikeAnyOther) {
   EXPECT_FALSE(other.discriminator->has_features());
 
   // Both are calibrated and sampled with; the filter moves the images towards the real, brighter ones.
-  Stream stream(5, 0, Purpose::kData);
+  Stream stream(5, Phase::kTest, 0, Purpose::kData);
   const Tensor level = at::tanh(stream.normal({2000}) / 2 + 0.4).reshape({-1, 1, 1, 1}).expand({-1, 1, 4, 4});
   Observer silent;
   for (const Pair* each : {&pair, &other}) {
@@ -214,8 +214,8 @@ TEST_F(ModulePair, IsAPairLikeAnyOther) {
     FilterOptions filter;
     filter.protocol = chosen.protocol;
     filter.outputs = 2000;
-    const Proposals proposals(*each, 1, 1);
-    const auto samples = filter_proposals(proposals, chosen, {filter}, silent);
+    const Proposals proposals(*each, 1, Phase::kTest, 1);
+    const auto samples = filter_proposals(proposals, chosen, {filter}, {1, Phase::kTest}, silent);
     const double got = to_network_range(proposals.render(samples[0].filtered.chosen)).mean().item<double>();
     EXPECT_NEAR(got, level.mean().item<double>(), 0.06);
     EXPECT_GT(got, 0.2);  // the generator's is 0

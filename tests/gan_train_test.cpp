@@ -18,7 +18,7 @@ TEST(Objectives, ArVanishesUnderAConfidentDiscriminatorAndArlbDoesNot) {
 std::string tiny_pair() { return preset_pair("dcgan", {1, 8, 8}, 4, 6); }
 
 Tensor blobs(int64_t n, uint64_t seed) {
-  const Tensor shift = (Stream(seed, 0, Purpose::kData).uniform({n, 1, 1, 1}) * 120).to(at::kFloat);
+  const Tensor shift = (Stream(seed, Phase::kTest, 0, Purpose::kData).uniform({n, 1, 1, 1}) * 120).to(at::kFloat);
   const Tensor ramp = at::linspace(0, 120, 8).view({1, 1, 1, 8}).expand({n, 1, 8, 8});
   return (ramp + shift).to(at::kByte);
 }
@@ -61,7 +61,7 @@ TEST(Train, TheDiscriminatorAndTheGeneratorLearn) {
   const double wanted = to_network_range(pixels).mean().item<double>();
   auto level = [&] {
     const at::NoGradGuard no_grad;
-    Stream stream(1, 0, Purpose::kOutput);
+    Stream stream(1, Phase::kTest, 0, Purpose::kData);
     return pair.generate(pair.latent.draw(stream, 200)).mean().item<double>();
   };
   const double before = std::abs(level() - wanted);

@@ -27,7 +27,7 @@ std::string scratch(const std::string& name) {
 }
 
 Tensor noise(at::IntArrayRef shape, uint64_t seed) {
-  return (Stream(seed, 0, Purpose::kData).uniform(shape) * 256).floor().to(at::kByte);
+  return (Stream(seed, Phase::kTest, 0, Purpose::kData).uniform(shape) * 256).floor().to(at::kByte);
 }
 
 template <class E>

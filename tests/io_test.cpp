@@ -74,7 +74,7 @@ TEST_F(IoTest, LinksAreNotWrittenThrough) {
 }
 
 TEST_F(IoTest, NpzRoundTrip) {
-  Stream random(1, 0, Purpose::kExact);
+  Stream random(1, Phase::kTest, 0, Purpose::kExact);
   const Tensor x = random.normal({2, 50, 3}), y = random.normal({7});
   auto raw = [&](const std::string& name, const Tensor& t) {
     std::ofstream(folder_ + "/" + name, std::ios::binary).write(static_cast<const char*>(t.data_ptr()), t.numel() * 8);
@@ -105,7 +105,7 @@ TEST_F(IoTest, RunFolderRoundTrip) {
   EXPECT_TRUE(is_run(run));
   EXPECT_EQ(stored_target(run), "banana");
   const StoredFit stored = load_fit(run, 2);
-  Stream a(1, 0, Purpose::kProposal), b(1, 0, Purpose::kProposal);
+  Stream a(1, Phase::kTest, 0, Purpose::kProposal), b(1, Phase::kTest, 0, Purpose::kProposal);
   EXPECT_TRUE(at::equal(fitted.proposal->sample(100, a).log_q, stored.proposal->sample(100, b).log_q));
 
   SampleOptions sampling;

@@ -17,7 +17,7 @@ using test::kLimit;
 using test::run;
 
 Tensor factor_of(int64_t d) {
-  Stream random(5, 0, Purpose::kExact);
+  Stream random(5, Phase::kTest, 0, Purpose::kExact);
   return (random.normal({d, d}) * 0.2).tril(-1) + at::diag_embed(random.uniform({d}) * 0.5 + 0.6);
 }
 

@@ -13,7 +13,7 @@ Observer silent;
 
 TEST(Climb, FindsTheModes) {
   const auto gaussian = make_icg(20);
-  Stream random(1, 0, Purpose::kStart);
+  Stream random(1, Phase::kTest, 0, Purpose::kStart);
   EXPECT_LT((climb(*gaussian, random.normal({8, 20})) / gaussian->truth().sd).abs().max().item<double>(), 1e-3);
   const auto mixture = make_mog6();
   const Tensor ends = climb(*mixture, random.normal({16, 2}) * 5);
@@ -48,7 +48,7 @@ TEST(Start, BadStartsAreNamed) {
 
 // log p = sum_i a y_i - e^{y_i}, y = R x: skew in every direction, and correlated.
 std::unique_ptr<Target> skewed(int64_t d, double a) {
-  Stream random(9, 0, Purpose::kExact);
+  Stream random(9, Phase::kTest, 0, Purpose::kExact);
   const Tensor mix = random.normal({d, d}) + 2 * at::eye(d, at::kDouble);
   return make_target("skewed", d, [=](const Tensor& x) {
     const Tensor y = at::matmul(x, mix);
@@ -104,7 +104,7 @@ TEST(Fit, TurnsToDoubleWhereRoundingMatters) {
   const auto flow = make_flow_proposal(spec, identity, GaussianMixture::standard(2), 1);
   EXPECT_LT(rounding_error(*target, spec, *flow, 1), 1e-4);
   auto values = flow->parameters();
-  Stream random(7, 0, Purpose::kExact);
+  Stream random(7, Phase::kTest, 0, Purpose::kExact);
   for (double& v : values) v += 0.3 * random.normal({1}).item<double>();
   flow->set_parameters(values);
   EXPECT_GT(rounding_error(*target, spec, *flow, 1), 0.02);

@@ -17,14 +17,14 @@ struct Weights {
 
 // p = N(0, I), q = N(m, I) in d dimensions, exact draws of both: w = log p - log q = |x - m|^2/2 - |x|^2/2.
 Weights shifted_gaussian(double m, int64_t n, uint64_t seed) {
-  Stream random(seed, 0, Purpose::kExact);
+  Stream random(seed, Phase::kTest, 0, Purpose::kExact);
   const Tensor x = random.normal({n}), y = random.normal({n}) + m;
   auto w = [m](const Tensor& t) { return (t - m).square() / 2 - t.square() / 2; };
   return {w(y), w(x)};
 }
 
 TEST(Objectives, PairsBySortingAreAllPairs) {
-  Stream random(1, 0, Purpose::kExact);
+  Stream random(1, Phase::kTest, 0, Purpose::kExact);
   const Tensor c = random.normal({57}) * 3, s = random.normal({83}) * 3 + 1;
   const ObjectiveValue value = evaluate(Objective::kAr, c, s);
   const Tensor r = c.unsqueeze(0) - s.unsqueeze(1);  // [state, candidate]
@@ -36,7 +36,7 @@ TEST(Objectives, PairsBySortingAreAllPairs) {
 }
 
 TEST(Objectives, GradientsAgreeWithDifferences) {
-  Stream random(2, 0, Purpose::kExact);
+  Stream random(2, Phase::kTest, 0, Purpose::kExact);
   const Tensor c = random.normal({20}), s = random.normal({20});
   for (const Objective o : {Objective::kAr, Objective::kArlb, Objective::kVi}) {
     const ObjectiveValue value = evaluate(o, c, s);
@@ -78,7 +78,7 @@ TEST(Objectives, ShiftedGaussianClosedForms) {
 TEST(Objectives, GradientsOfTheShiftAreThoseOfTheClosedForms) {
   const double m = 1.0;
   const int64_t n = 40000;
-  Stream random(4, 0, Purpose::kExact);
+  Stream random(4, Phase::kTest, 0, Purpose::kExact);
   const Tensor x = random.normal({n}), z = random.normal({n});
   // w(t) = (t - m)^2/2 - t^2/2 with candidate t = z + m: dw/dm total = 0*... candidate: w = z^2/2 - (z+m)^2/2, dw/dm =
   // -(z + m); state: dw/dm = -(x - m).
@@ -96,7 +96,7 @@ TEST(Objectives, GradientsOfTheShiftAreThoseOfTheClosedForms) {
 TEST(Objectives, WideGaussianIncompleteBeta) {
   const int64_t n = 100000;
   for (const auto& [d, s] : {std::pair(1, 1.5), std::pair(2, 1.1), std::pair(50, 1.1)}) {
-    Stream random(5, static_cast<uint64_t>(d), Purpose::kExact);
+    Stream random(5, Phase::kTest, static_cast<uint64_t>(d), Purpose::kExact);
     const Tensor x = random.normal({n, d}), y = random.normal({n, d}) * s;
     auto w = [s = s, d = d](const Tensor& t) { return t.square().sum(1) * (0.5 / (s * s) - 0.5) + d * std::log(s); };
     const double exact = 2 * boost::math::ibeta(d / 2.0, d / 2.0, 1 / (1 + s * s));

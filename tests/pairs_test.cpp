@@ -42,8 +42,8 @@ TEST_P(Pairs, LoadFromBothKindsOfFilesAndJudge) {
   const std::string copy = (fs::path(::testing::TempDir()) / (std::string(example) + ".json")).string();
   write_file(copy, json.dump());
   const Pair safe = load_pair(copy, weights);
-  const Opinions a = Proposals(original, 3, 1).opinions(0, 2000, {true}),
-                 b = Proposals(safe, 3, 1).opinions(0, 2000, {true});
+  const Opinions a = Proposals(original, 3, Phase::kTest, 1).opinions(0, 2000, {true}),
+                 b = Proposals(safe, 3, Phase::kTest, 1).opinions(0, 2000, {true});
   EXPECT_TRUE(a.logits.equal(b.logits));
   EXPECT_TRUE(at::isfinite(a.logits).all().item<bool>());
   if (fake >= 0) EXPECT_NEAR(at::sigmoid(a.logits).mean().item<double>(), fake, 0.15 * fake + 0.003);
@@ -71,7 +71,7 @@ TEST(FeatureNetworks, LoadAndGiveTheirWidths) {
   // The other file of the same network says the same.
   const FeatureNetwork original(HASTINGS_EXAMPLES "/gan/lenet5-f6.json",
                                 weights + "/lenet_epoch=12_test_acc=0.991.pth");
-  const Tensor images = (Stream(1, 0, Purpose::kData).uniform({5, 1, 28, 28}) * 256).to(at::kByte);
+  const Tensor images = (Stream(1, Phase::kTest, 0, Purpose::kData).uniform({5, 1, 28, 28}) * 256).to(at::kByte);
   EXPECT_TRUE(lenet(images, 1).equal(original(images, 1)));
 }
 

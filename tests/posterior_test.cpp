@@ -61,7 +61,7 @@ TEST(PosteriorData, LibsvmAndPlainFilesAgree) {
   const std::string plain = data_file("heart.dat"), sparse = data_file("heart_scale.libsvm");
   if (plain.empty() || sparse.empty()) GTEST_SKIP() << "HASTINGS_TEST_DATA has no uci/heart";
   const auto a = find_target("logistic:" + plain), b = find_target("logistic:" + sparse);
-  Stream random(1, 0, Purpose::kExact);
+  Stream random(1, Phase::kTest, 0, Purpose::kExact);
   const Tensor theta = random.normal({10, 14});
   EXPECT_LT(test::gap(a->log_prob(theta), b->log_prob(theta)), 1e-3);  // the libsvm file is rounded to six digits
 }

@@ -138,7 +138,8 @@ TEST(ScanStationarity, ExactStartsStayExact) {
   const auto proposal = make_flow_proposal(spec.resolved(1), {test::doubles({0.5}), test::doubles({2.0}).view({1, 1})},
                                            GaussianMixture::standard(1), 1);
   for (const bool broken : {false, true}) {
-    Stream random(8, 0, Purpose::kExact), noise(8, 0, Purpose::kProposal), uniforms(8, 0, Purpose::kAccept);
+    Stream random(8, Phase::kTest, 0, Purpose::kExact), noise(8, Phase::kTest, 0, Purpose::kProposal),
+        uniforms(8, Phase::kTest, 0, Purpose::kAccept);
     const int64_t n = 40000;
     const Tensor start = target->exact_draws(n, random);
     auto weight = [&](const Tensor& x) {
@@ -183,7 +184,7 @@ TEST(ScanStationarity, ExactStartsStayExact) {
 // q = N(0, s^2), state 0: a = 1/s exactly. Chi-squared over the first ten lengths, false-alarm rate 1e-4.
 TEST(HoldingTimes, AreGeometric) {
   const double s = 1.8, a = 1 / s;
-  Stream noise(12, 0, Purpose::kProposal), uniforms(12, 0, Purpose::kAccept);
+  Stream noise(12, Phase::kTest, 0, Purpose::kProposal), uniforms(12, Phase::kTest, 0, Purpose::kAccept);
   const int64_t trials = 20000;
   std::vector<double> count(11, 0.0);
   auto weight = [s](const Tensor& y) { return y.square() * (0.5 / (s * s) - 0.5); };

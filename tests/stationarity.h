@@ -18,7 +18,7 @@ inline constexpr double kLimit = 4.5;
 // The largest z of first and second moments (of a bounded cos too, which sees the shape) against fresh exact
 // draws.
 inline double departure(const Target& target, const Tensor& x) {
-  Stream random(99, 0, Purpose::kExact);
+  Stream random(99, Phase::kTest, 0, Purpose::kExact);
   const Tensor exact = target.exact_draws(kChains * 4, random);
   double worst = 0;
   auto compare = [&](const std::function<Tensor(const Tensor&)>& f) {
@@ -35,7 +35,8 @@ inline double departure(const Target& target, const Tensor& x) {
 
 inline Tensor run(const Target& target, const LocalKernel& kernel, uint64_t seed = 1) {
   const at::NoGradGuard no_grad;
-  Stream random(seed, 0, Purpose::kExact), noise(seed, 0, Purpose::kLocal), uniforms(seed, 1, Purpose::kLocal);
+  Stream random(seed, Phase::kTest, 0, Purpose::kExact), noise(seed, Phase::kTest, 0, Purpose::kLocal),
+      uniforms(seed, Phase::kTest, 0, Purpose::kLocalAccept);
   const Density density = density_of(target);
   LocalState state = kernel.init(target.exact_draws(kChains, random), density);
   double moved = 0;

@@ -15,7 +15,7 @@ class TargetTest : public ::testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<Target> target_ = find_target(GetParam());
   Tensor points(int64_t n) const {
-    Stream random(1, 0, Purpose::kExact);
+    Stream random(1, Phase::kTest, 0, Purpose::kExact);
     return target_->has_exact_sampler() ? target_->exact_draws(n, random) : random.normal({n, target_->dim()});
   }
 };
@@ -119,7 +119,7 @@ TEST(Zoo, MixturesDoNotUnderflow) {
 }
 
 TEST(Logistic, IsTheSumWrittenOut) {
-  Stream random(2, 0, Purpose::kData);
+  Stream random(2, Phase::kTest, 0, Purpose::kData);
   const LabelledTable table = simulate_logistic(random.normal({4}), 1301, random);
   const auto target = make_logistic("t", table);
   const Tensor theta = random.normal({9, 4}) * 3;

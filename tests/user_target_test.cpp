@@ -70,7 +70,7 @@ TEST(Constraints, ShapesAndNames) {
 
 TEST(Constraints, HoldAndRoundTrip) {
   const Constraints c(every_constraint());
-  Stream stream(1, 0, Purpose::kExact);
+  Stream stream(1, Phase::kTest, 0, Purpose::kExact);
   const Tensor u = 2 * stream.normal({200, 12}), x = c.constrain(u).x;
   EXPECT_GT(x.narrow(1, 1, 2).min().item<double>(), 0);
   EXPECT_LT(x.select(1, 3).max().item<double>(), -1.5);
@@ -87,7 +87,7 @@ TEST(Constraints, LogJacobianIsExact) {
   for (const auto& p : every_constraint()) {
     const Constraints c({p});
     const int64_t d = c.dim();
-    Stream stream(2, 0, Purpose::kExact);
+    Stream stream(2, Phase::kTest, 0, Purpose::kExact);
     const Tensor u = stream.normal({20, d});
     const double h = 1e-6;
     for (int64_t i = 0; i < 20; ++i) {
@@ -119,7 +119,7 @@ TEST(Constraints, GradientOfAConstrainedTarget) {
                                        [](const Tensor& x) { return (2 * x.log() - 2 * x).squeeze(1); });
   const Tensor u = at::linspace(-2, 2, 9, at::kDouble).unsqueeze(1);
   EXPECT_LT((target->with_gradient(u).gradient - (3 - 2 * u.exp())).abs().max().item<double>(), 1e-12);
-  Stream unused(1, 0, Purpose::kOutput);
+  Stream unused(1, Phase::kTest, 0, Purpose::kData);
   EXPECT_LT((target->outputs(u, unused) - u.exp()).abs().max().item<double>(), 1e-15);
 }
 
@@ -294,7 +294,7 @@ TEST_F(UserTarget, BridgeStanModels) {
   EXPECT_EQ(g.log_prob[1].item<double>(), -std::numeric_limits<double>::infinity());  // the model refused it
   EXPECT_EQ(target->complaint(), "scale is negative");
   // Outputs that are random depend on the draw's place alone, not on the batch.
-  Stream all(3, 0, Purpose::kOutput), one(3, 0, Purpose::kOutput);
+  Stream all(3, Phase::kTest, 0, Purpose::kData), one(3, Phase::kTest, 0, Purpose::kData);
   const Tensor together = target->outputs(x, all);
   one.seek(1);
   EXPECT_TRUE(at::equal(target->outputs(x.narrow(0, 1, 1), one)[0], together[1]));

@@ -132,7 +132,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   sample->add_option("--per-output", o.filter.per_output, "Proposals an output (default: as calibrated)");
   sample->add_option("-o,--output", o.folder, "Folder of the outputs (default: RUN/outputs-SEED)");
   sample->add_flag("--images", o.pictures, "Also one PNG an output");
-  sample->add_option("--seed", o.filter.seed, "Seed of proposals and acceptances")->capture_default_str();
+  sample->add_option("--seed", o.filter_seed, "Seed of proposals and acceptances")->capture_default_str();
   threads(sample);
   add_common(*sample, o.json, o.quiet);
 

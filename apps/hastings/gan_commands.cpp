@@ -293,12 +293,12 @@ int sample_command(const GanOptions& o) {
   if (!o.given.contains("per-output")) f.per_output = chosen.per_output;
   f.validate();
   const std::string folder =
-      o.folder.empty() ? (fs::path(o.pair) / fmt::format("outputs-{}", f.seed)).string() : o.folder;
+      o.folder.empty() ? (fs::path(o.pair) / fmt::format("outputs-{}", o.filter_seed)).string() : o.folder;
   OutputFolder out(folder, FolderKind::kSamples);
   const ScratchFolder scratch(out, ".writing");
   Progress progress(o.quiet);
-  const Proposals proposals(pair, f.seed, o.threads);
-  const GanSamples got = filter_proposals(proposals, chosen, {f}, progress).front();
+  const Proposals proposals(pair, o.filter_seed, Phase::kGanSample, o.threads);
+  const GanSamples got = filter_proposals(proposals, chosen, {f}, {o.filter_seed, Phase::kGanFilter}, progress).front();
   progress.done();
   const auto begin = std::chrono::steady_clock::now();
   const std::string raw = scratch.path() + "/pixels.raw";
@@ -342,7 +342,7 @@ int sample_command(const GanOptions& o) {
                       {"longest_run", r.longest_run},
                       {"stuck_starts", r.stuck},
                       {"non_finite", r.non_finite},
-                      {"seed", f.seed},
+                      {"seed", o.filter_seed},
                       {"score_seconds", got.network_seconds},
                       {"filter_seconds", got.other_seconds},
                       {"render_seconds", render},

@@ -27,6 +27,7 @@ struct GanOptions {
   std::string witness = "auto", witness_weights;
   // sample
   FilterOptions filter;
+  uint64_t filter_seed = 1;
   bool pictures = false;
   int threads = 0;
   // compare

@@ -20,7 +20,7 @@ using baseline::Leaves;
 
 class Nice {
  public:
-  Nice(int64_t dim, const AniceOptions& options) : leaves_(options.seed, at::kFloat) {
+  Nice(int64_t dim, const AniceOptions& options) : leaves_({options.seed, Phase::kAnice}, at::kFloat) {
     for (size_t k = 0; k < options.hidden.size(); ++k) {
       couplings_.emplace_back(leaves_, moves_x(k) ? options.velocity : dim, options.hidden[k],
                               moves_x(k) ? dim : options.velocity, options.heads);
@@ -96,13 +96,10 @@ class Learner {
         nice_(d_, options),
         averaged_(std::make_shared<Nice>(d_, options)),
         best_(averaged_->parameters()),
-        critic_(options.seed + 1, 2 * d_, options.critic),
+        critic_(options.seed, 2 * d_, options.critic),
         generator_adam_(nice_.parameters(), 0.5, 0.9),
         critic_adam_(critic_.parameters(), 0.5, 0.9),
-        start_(options.seed, 0, Purpose::kStart),
-        noise_(options.seed, 0, Purpose::kLocal),
-        uniforms_(options.seed, 1, Purpose::kLocal),
-        rows_(options.seed, 0, Purpose::kBatch) {}
+        streams_{options.seed, Phase::kAnice} {}
 
   std::unique_ptr<LocalKernel> run() {
     HmcOptions hmc;
@@ -221,7 +218,9 @@ class Learner {
   Units units_;
   Critic critic_;
   TensorAdam generator_adam_, critic_adam_;
-  Stream start_, noise_, uniforms_, rows_;
+  Streams streams_;
+  Stream start_ = streams_(Purpose::kStart), noise_ = streams_(Purpose::kLocal),
+         uniforms_ = streams_(Purpose::kLocalAccept), rows_ = streams_(Purpose::kBatch);
   Tensor pool_;                     // bootstrapped draws [n, dim] in the network's coordinates, float
   std::vector<Tensor> velocities_;  // of the last pairs
   int64_t skipped_ = 0;

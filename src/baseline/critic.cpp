@@ -12,7 +12,7 @@ constexpr double kLeak = 0.2;
 }  // namespace
 
 Critic::Critic(uint64_t seed, int64_t in, const std::vector<int64_t>& hidden) : layers_(hidden.size() + 1) {
-  Stream stream(seed, 0, Purpose::kWeights);
+  Stream stream(seed, Phase::kAniceCritic, 0, Purpose::kWeights);
   int64_t from = in;
   for (size_t k = 0; k < layers_; ++k) {  // Glorot and Bengio 2010
     const int64_t to = k < hidden.size() ? hidden[k] : 1;

@@ -19,7 +19,7 @@ namespace hastings::baseline {
 // Leaves of the graph, in the order they were made.
 class Leaves {
  public:
-  Leaves(uint64_t seed, at::ScalarType type) : stream_(seed, 0, Purpose::kWeights), type_(type) {}
+  Leaves(const Streams& streams, at::ScalarType type) : stream_(streams(Purpose::kWeights)), type_(type) {}
   // N(0, scale^2 / fan_in), or zeros.
   Tensor add(at::IntArrayRef shape, double scale) {
     Tensor t = scale == 0 ? at::zeros(shape, type_)

@@ -11,8 +11,8 @@ TunedHmc tune_hmc(const Target& target, const HmcOptions& options, Observer& obs
   const at::NoGradGuard no_grad;
   const Density density = density_of(target);
   const Tensor identity = at::eye(target.dim(), at::kDouble);
-  Stream start(options.seed, 0, Purpose::kStart), noise(options.seed, 0, Purpose::kLocal),
-      uniforms(options.seed, 1, Purpose::kLocal);
+  const Streams streams{options.seed, Phase::kHmcTuning};
+  Stream start = streams(Purpose::kStart), noise = streams(Purpose::kLocal), uniforms = streams(Purpose::kLocalAccept);
   auto kernel = [&](double step) { return make_hmc(identity, step, options.leapfrog_steps, options.jitter); };
   LocalState state = kernel(0.1)->init(start.normal({options.chains, target.dim()}) * target.scale(), density);
   // Dual averaging of log step (their section 3.2), on the mean acceptance of the chains.

@@ -60,13 +60,13 @@ using Force = std::function<Tensor(const Tensor&)>;  // gradient of log p
 class Operator {
  public:
   Operator(int64_t dim, const L2hmcOptions& options)
-      : leaves_(options.seed, at::kDouble),
+      : leaves_({options.seed, Phase::kL2hmc}, at::kDouble),
         log_step_(leaves_.add({1}, 0)),
         first_step_(options.step_size),
         steps_(options.leapfrog_steps),
         velocity_(leaves_, dim, options.hidden, options.heads),
         position_(leaves_, dim, options.hidden, options.heads) {
-    Stream random(options.seed, 1, Purpose::kWeights);
+    Stream random(options.seed, Phase::kL2hmc, 0, Purpose::kChoice);
     for (int t = 0; t < steps_; ++t) {  // a random half of the coordinates for each step, fixed
       Tensor mask = at::zeros({dim}, at::kDouble);
       mask.index_fill_(0, random.permutation(dim).narrow(0, 0, (dim + 1) / 2), 1.0);
@@ -172,8 +172,8 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   const int64_t n = options.chains, d = target.dim();
   const auto op = std::make_shared<Operator>(d, options);
   TensorAdam adam(op->parameters(), 0.9, 0.999);
-  Stream start(options.seed, 0, Purpose::kStart), noise(options.seed, 0, Purpose::kLocal),
-      uniforms(options.seed, 1, Purpose::kLocal);
+  const Streams streams{options.seed, Phase::kL2hmc};
+  Stream start = streams(Purpose::kStart), noise = streams(Purpose::kLocal), uniforms = streams(Purpose::kLocalAccept);
   double beta = 1;
   int64_t skipped = 0;
   const Force force = [&](const Tensor& x) { return graph_force(target, beta, x); };

@@ -28,7 +28,7 @@ std::unique_ptr<LocalKernel> learn_variational_mcmc(const Target& target, const 
   how.start.method = "none";  // variational inference knows no population
   how.start.seed = how.learn.seed = options.seed;
   Fit learned = fit(target, how, observer);
-  Stream stream(options.seed, 0, Purpose::kStart);
+  Stream stream(options.seed, Phase::kVariationalMcmc, 0, Purpose::kProposal);
   const Tensor factor = moments(learned.proposal->sample(2048, stream).x).factor;
   return std::make_unique<VariationalMcmc>(std::move(learned.proposal), options.share, factor, options.step);
 }

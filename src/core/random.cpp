@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <mutex>
 #include <numbers>
 
 #include "hastings/core/error.h"
@@ -19,14 +21,14 @@ struct Words {
 };
 
 // Philox 4x32-10 for blocks first .. first + kLanes - 1 of one stream.
-void philox(uint64_t first, uint32_t chain, uint32_t purpose, const uint32_t key[2], Words& w) {
+void philox(uint64_t first, uint32_t index, uint32_t use, const uint32_t key[2], Words& w) {
   constexpr uint32_t kMulA = 0xD2511F53, kMulC = 0xCD9E8D57, kWeylA = 0x9E3779B9, kWeylB = 0xBB67AE85;
   for (int i = 0; i < kLanes; ++i) {
     const uint64_t block = first + static_cast<uint64_t>(i);
     w.a[i] = static_cast<uint32_t>(block);
     w.b[i] = static_cast<uint32_t>(block >> 32);
-    w.c[i] = chain;
-    w.d[i] = purpose;
+    w.c[i] = index;
+    w.d[i] = use;
   }
   uint32_t k0 = key[0], k1 = key[1];
   for (int round = 0; round < 10; ++round) {
@@ -51,35 +53,56 @@ inline double to_unit(uint32_t high, uint32_t low) {
   return (static_cast<double>(bits) + 0.5) * 0x1.0p-53;
 }
 
+std::atomic<StreamLedger*> ledger{nullptr};
+std::mutex ledger_mutex;
+std::atomic<uint64_t> opened{0};
+
 }  // namespace
 
-Stream::Stream(uint64_t seed, uint64_t chain, Purpose purpose)
+Stream::Stream(uint64_t seed, Phase phase, uint64_t index, Purpose purpose)
     : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)},
-      chain_(static_cast<uint32_t>(chain)),
-      purpose_(static_cast<uint32_t>(purpose)) {
-  if (chain >> 32 != 0) throw ConfigError("stream: chain number above 2^32");
+      index_(static_cast<uint32_t>(index)),
+      use_(static_cast<uint32_t>(phase) << 16 | static_cast<uint32_t>(purpose)) {
+  if (index >> 32 != 0) throw ConfigError("stream: index above 2^32");
+  if (ledger.load(std::memory_order_relaxed) != nullptr) id_ = ++opened;
 }
+
+uint64_t Stream::take(uint64_t blocks) {
+  const uint64_t first = block_;
+  block_ += blocks;
+  if (ledger.load(std::memory_order_relaxed) != nullptr) {
+    const std::lock_guard<std::mutex> lock(ledger_mutex);
+    ledger.load()->entries_.push_back({id_, key_[0] | static_cast<uint64_t>(key_[1]) << 32,
+                                       static_cast<Phase>(use_ >> 16), index_, static_cast<Purpose>(use_ & 0xffff),
+                                       first, blocks});
+  }
+  return first;
+}
+
+StreamLedger::StreamLedger() { ledger = this; }
+StreamLedger::~StreamLedger() { ledger = nullptr; }
 
 void Stream::uniform(std::span<double> out) {
   Words w;
   const size_t n = out.size();
+  const uint64_t block = take((n + 1) / 2);
   for (size_t begin = 0; begin < n; begin += 2 * kLanes) {
-    philox(block_ + begin / 2, chain_, purpose_, key_, w);
+    philox(block + begin / 2, index_, use_, key_, w);
     const size_t count = std::min<size_t>(2 * kLanes, n - begin);
     for (size_t i = 0; i < count; ++i) {
       const size_t lane = i / 2;
       out[begin + i] = i % 2 == 0 ? to_unit(w.a[lane], w.b[lane]) : to_unit(w.c[lane], w.d[lane]);
     }
   }
-  block_ += (n + 1) / 2;
 }
 
 void Stream::normal(std::span<double> out) {
   Words w;
   std::array<double, kLanes> radius, angle, cosine, sine;
   const size_t n = out.size();
+  const uint64_t block = take((n + 1) / 2);
   for (size_t begin = 0; begin < n; begin += 2 * kLanes) {
-    philox(block_ + begin / 2, chain_, purpose_, key_, w);
+    philox(block + begin / 2, index_, use_, key_, w);
     const size_t count = std::min<size_t>(2 * kLanes, n - begin);
     for (int i = 0; i < kLanes; ++i) {
       radius[i] = to_unit(w.a[i], w.b[i]);
@@ -98,7 +121,6 @@ void Stream::normal(std::span<double> out) {
     }
     if (count % 2 == 1) out[begin + count - 1] = radius[count / 2] * cosine[count / 2];
   }
-  block_ += (n + 1) / 2;
 }
 
 double Stream::uniform() {

@@ -237,7 +237,7 @@ Splits make_splits(const ImageSet& images, const SplitOptions& options, uint64_t
                            "needed (--calibrate-images, --reference-images)",
                            n, calibrate, reference)
              : fmt::format("{} images are too few to {} apart ({} are needed)", n, parts, options.train ? 300 : 200));
-  Stream stream(seed, 0, Purpose::kBatch);
+  Stream stream(seed, Phase::kSplit, 0, Purpose::kBatch);
   const std::vector<int64_t> first = to_vector(stream.permutation(n - test)),
                              last = to_vector(stream.permutation(std::max<int64_t>(test, 1)));
   Splits out;

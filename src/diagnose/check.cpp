@@ -57,7 +57,7 @@ TargetCheck check_target(const Target& target, uint64_t seed) {
   c.dim = target.dim();
   c.outputs = static_cast<int64_t>(target.output_names().size());
   c.points = kPoints;
-  Stream stream(seed, 0, Purpose::kStart);
+  Stream stream(seed, Phase::kCheck, 0, Purpose::kStart);
   const Tensor x = stream.normal({kPoints, c.dim}) * target.scale();
   const Tensor value = target.log_prob(x);
   const Tensor finite = at::isfinite(value);

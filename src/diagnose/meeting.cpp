@@ -19,8 +19,8 @@ class Candidates {
   Candidates(const Target& target, const Proposal& proposal, uint64_t seed, uint64_t pair)
       : target_(target),
         proposal_(proposal),
-        noise_(seed, pair, Purpose::kCouple),
-        uniforms_(seed, pair + (uint64_t{1} << 31), Purpose::kCouple) {}
+        noise_(seed, Phase::kMeeting, pair, Purpose::kProposal),
+        uniforms_(seed, Phase::kMeeting, pair, Purpose::kAccept) {}
   void next(double& log_weight, double& log_u) {
     if (at_ == kBlock) refill();
     log_weight = weights_.data_ptr<double>()[at_];

@@ -23,7 +23,7 @@ constexpr double kGoodUnique = 0.85, kGoodAcceptance = 0.2;      // above, it do
 
 // At how many proposals an output a chain repeats itself in one output of twenty.
 int64_t thinning(const std::vector<double>& weights, uint64_t seed) {
-  Stream stream(seed, 0, Purpose::kAccept);
+  Stream stream(seed, Phase::kThinning, 0, Purpose::kAccept);
   std::vector<double> log_u(weights.size()), stat(weights.size());
   std::vector<int64_t> held(weights.size());
   log_uniforms(stream, log_u);
@@ -169,14 +169,14 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   };
 
   // Shuffled: neighbours in a data set are alike. One half calibrates, the other judges.
-  const Tensor order = Stream(o.seed, 0, Purpose::kChoice).permutation(n);
+  const Tensor order = Stream(o.seed, Phase::kCalibrationSplit, 0, Purpose::kBatch).permutation(n);
   tell("scores of real images", 0, 1);
   const Opinions all_real = opinions_of(pair, real.index_select(0, order), everything, o.threads);
   finite(all_real);
   const Opinions real_fit = all_real.rows(0, fitting), real_judge = all_real.rows(fitting, n - fitting);
   const int64_t fakes = std::min<int64_t>(4 * fitting, 20000);
   tell("scores of generated images", 0, 1);
-  const Opinions fake_fit = Proposals(pair, o.seed ^ 0x9e3779b97f4a7c15ULL, o.threads).opinions(0, fakes, everything);
+  const Opinions fake_fit = Proposals(pair, o.seed, Phase::kCalibration, o.threads).opinions(0, fakes, everything);
   finite(fake_fit);
 
   ChosenCalibration out;
@@ -206,7 +206,7 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   const int64_t per_part = std::max<int64_t>(o.per_output * 250, 10000) / o.per_output * o.per_output;
   const int64_t judging = Judge::kParts * per_part, round = 16 * kProposalBlock;
   const Space space(real_fit, fake_fit, o.witness != nullptr, o.seed);
-  const Proposals judge_proposals(pair, o.seed ^ 0xc2b2ae3d27d4eb4fULL, o.threads);
+  const Proposals judge_proposals(pair, o.seed, Phase::kCalibrationTrial, o.threads);
   std::vector<Tensor> features;
   std::vector<std::vector<Tensor>> scores(settings.size());
   for (int64_t from = 0; from < judging; from += round) {

@@ -95,15 +95,14 @@ FeatureNetwork learn_classifiers(const Tensor& pixels, const Tensor& labels, con
     json layers = branches[number];
     layers.insert(layers.begin(), normalise);
     layers.push_back({{"type", "linear"}, {"out", classes}, {"name", "last"}});
-    const uint64_t seed = o.seed + static_cast<uint64_t>(member) * 0x9e3779b97f4a7c15ULL;
-    Stream init(seed, 0, Purpose::kWeights);
+    const Streams streams{o.seed, Phase::kClassifier, static_cast<uint64_t>(member)};
+    Stream init = streams(Purpose::kWeights), stream = streams(Purpose::kBatch);
     const auto network = build_network({{"input", input}, {"init", "fan-in"}, {"layers", layers}}, &init);
     TensorAdam adam(network->parameters(), 0.9, 0.999);
     const at::AutoGradMode with_grad(true);
     network->train(true);
     for (int64_t k = 0; k < o.steps; ++k) {
       if (observer.should_stop()) throw Interrupted("interrupted while classifiers were learned");
-      Stream stream(seed, static_cast<uint64_t>(k) + 1, Purpose::kBatch);
       const Tensor rows = (stream.uniform({o.batch}) * static_cast<double>(n)).to(at::kLong).clamp_max(n - 1);
       const Tensor truth = class_of.index_select(0, rows);
       const Tensor score = network->forward(varied(pixels.index_select(0, rows).to(at::kFloat).div_(255), stream));

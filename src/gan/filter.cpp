@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 #include <unordered_set>
 
 #include "hastings/core/error.h"
@@ -13,11 +12,17 @@
 
 namespace hastings {
 
-void FilterOptions::validate() const {
-  static const std::set<std::string> protocols = {"plain", "chain", "restarts", "generated", "rejection", "top"};
-  if (!protocols.contains(protocol))
+uint64_t protocol_number(const std::string& protocol) {
+  static const std::vector<std::string> all = {"plain", "chain", "restarts", "generated", "rejection", "top"};
+  const auto found = std::find(all.begin(), all.end(), protocol);
+  if (found == all.end())
     throw ConfigError(
         fmt::format("protocol '{}': must be plain, chain, restarts, generated, rejection or top", protocol));
+  return static_cast<uint64_t>(found - all.begin());
+}
+
+void FilterOptions::validate() const {
+  protocol_number(protocol);
   constexpr int64_t kMost = 1000000000;
   if (outputs < 1 || outputs > kMost)
     throw ConfigError(fmt::format("outputs {}: must be positive, {} at the most", outputs, kMost));
@@ -26,11 +31,11 @@ void FilterOptions::validate() const {
         fmt::format("proposals per output {}: must be positive, {} at the most", per_output, kMost / 1000));
 }
 
-Filter::Filter(const FilterOptions& options, std::vector<double> real_scores)
+Filter::Filter(const FilterOptions& options, std::vector<double> real_scores, const Streams& streams)
     : options_(options),
       real_(std::move(real_scores)),
-      uniforms_(options.seed, 0, Purpose::kAccept),
-      starts_(options.seed, 0, Purpose::kStart) {
+      uniforms_(streams(Purpose::kAccept)),
+      starts_(streams(Purpose::kStart)) {
   options_.validate();
   std::erase_if(real_, [](double s) { return !std::isfinite(s); });
   if (options_.protocol == "restarts" && real_.empty())

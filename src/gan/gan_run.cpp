@@ -127,7 +127,7 @@ void save_networks(OutputFolder& folder, const Pair& pair, const std::string& mo
 
 void save_grid(OutputFolder& folder, const Pair& pair, uint64_t seed, int64_t iteration) {
   const at::NoGradGuard no_grad;
-  Stream stream(seed, 0, Purpose::kOutput);  // the same latents every time: one sees them change
+  Stream stream(seed, Phase::kGanShow, 0, Purpose::kProposal);  // the same latents every time: one sees them change
   const Tensor images = to_bytes(pair.generate(pair.latent.draw(stream, 64)));
   write_png(folder.file(fmt::format("samples/{:07}.png", iteration)), image_grid(images, 8));
 }

@@ -16,7 +16,7 @@ constexpr int64_t kWide = 256;       // the discriminator's are always reduced: 
 Projection::Projection(const Tensor& features, uint64_t seed) : standardise_(features) {
   const Tensor x = standardise_(features);
   const int64_t d = std::min({kDirections, x.size(1), x.size(0) - 1});
-  Stream stream(seed, 0, Purpose::kExact);
+  Stream stream(seed, Phase::kProjection, 0, Purpose::kStart);
   directions_ = stream.normal({x.size(1), d}).to(at::kFloat);
   for (int i = 0; i < 12; ++i) directions_ = std::get<0>(at::linalg_qr(x.t().mm(x.mm(directions_))));
 }
@@ -56,8 +56,7 @@ Trial Judge::measure(const std::string& protocol, const Setting& setting, const 
     f.protocol = protocol;
     f.per_output = per_output_;
     f.outputs = part / per_output_;
-    f.seed = seed_ + static_cast<uint64_t>(k);
-    Filter filter(f, setting.real_scores);
+    Filter filter(f, setting.real_scores, {seed_, Phase::kTrialFilter, static_cast<uint64_t>(k)});
     filter.feed(to_vector(weights.narrow(0, k * part, part)));
     const Filtered got = filter.finish();
     t.acceptance += got.acceptance / kParts;

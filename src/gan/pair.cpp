@@ -187,7 +187,7 @@ Pair load_pair(const std::string& path, const std::string& weights_folder) {
 }
 
 Pair fresh_pair(const std::string& description, uint64_t seed) {
-  Stream stream(seed, 0, Purpose::kWeights);
+  Stream stream(seed, Phase::kGanBuild, 0, Purpose::kWeights);
   return build("pair", description, "", &stream);
 }
 

@@ -34,14 +34,18 @@ Opinions join(const std::vector<Opinions>& parts) {
 
 }  // namespace
 
-Proposals::Proposals(const Pair& pair, uint64_t seed, int threads)
-    : pair_(pair), seed_(seed), threads_(resolve_threads(threads)) {}
+Proposals::Proposals(const Pair& pair, uint64_t seed, Phase phase, int threads)
+    : pair_(pair), seed_(seed), phase_(phase), threads_(resolve_threads(threads)) {}
+
+Tensor Proposals::latents(int64_t block) const {
+  Stream stream(seed_, phase_, static_cast<uint64_t>(block), Purpose::kProposal);
+  return pair_.latent.draw(stream, kProposalBlock);
+}
 
 Opinions Proposals::block(int64_t number, const Questions& questions) const {
   const at::NoGradGuard no_grad;
-  Stream stream(seed_, static_cast<uint64_t>(number), Purpose::kProposal);
   // Judged as it would be handed out, in bytes, like the real images it is held against.
-  return judge(pair_, rounded_to_bytes(pair_.generate(pair_.latent.draw(stream, kProposalBlock))), questions);
+  return judge(pair_, rounded_to_bytes(pair_.generate(latents(number))), questions);
 }
 
 Opinions Proposals::opinions(int64_t from, int64_t count, const Questions& questions) const {
@@ -62,8 +66,7 @@ Tensor Proposals::render(const std::vector<int64_t>& numbers) const {
   parallel_tasks(static_cast<int64_t>(blocks.size()), threads_, [&](int64_t b) {
     const at::NoGradGuard no_grad;
     const auto& [block, places] = blocks[static_cast<size_t>(b)];
-    Stream stream(seed_, static_cast<uint64_t>(block), Purpose::kProposal);
-    const Tensor latents = pair_.latent.draw(stream, kProposalBlock);
+    const Tensor noise = latents(block);
     std::map<int64_t, int64_t> rows;  // duplicates are made once
     for (const size_t place : places) rows.emplace(numbers[place] % kProposalBlock, 0);
     std::vector<int64_t> wanted;
@@ -71,7 +74,7 @@ Tensor Proposals::render(const std::vector<int64_t>& numbers) const {
       index = static_cast<int64_t>(wanted.size());
       wanted.push_back(row);
     }
-    const Tensor images = to_bytes(pair_.generate(latents.index_select(0, at::tensor(wanted, at::kLong))));
+    const Tensor images = to_bytes(pair_.generate(noise.index_select(0, at::tensor(wanted, at::kLong))));
     for (const size_t place : places)
       out[static_cast<int64_t>(place)].copy_(images[rows[numbers[place] % kProposalBlock]]);
   });

@@ -38,12 +38,13 @@ std::vector<std::string> warnings_of(const Filtered& f, const FilterOptions& opt
 }  // namespace
 
 std::vector<GanSamples> filter_proposals(const Proposals& proposals, const ChosenCalibration& chosen,
-                                         const std::vector<FilterOptions>& protocols, Observer& observer) {
+                                         const std::vector<FilterOptions>& protocols, const Streams& streams,
+                                         Observer& observer) {
   std::vector<GanSamples> out(protocols.size());
   std::vector<Filter> filters;
   int64_t scored = 0;
   for (const auto& p : protocols) {
-    filters.emplace_back(p, chosen.real_scores);
+    filters.emplace_back(p, chosen.real_scores, Streams{streams.seed, streams.phase, protocol_number(p.protocol)});
     if (p.protocol == "plain") {  // nobody asks for their scores
       filters.back().feed(std::vector<double>(static_cast<size_t>(p.outputs * p.per_output), 0.0));
     } else {

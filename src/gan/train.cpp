@@ -56,7 +56,8 @@ struct GanTrainer::Impl {
   Tensor real_batch(int64_t k) {
     const int64_t batches = std::max<int64_t>(1, pixels.size(0) / options.batch), epoch = k / batches;
     if (epoch != order_epoch) {
-      order = Stream(options.seed, static_cast<uint64_t>(epoch) + 1, Purpose::kBatch).permutation(pixels.size(0));
+      order = Stream(options.seed, Phase::kGanShuffle, static_cast<uint64_t>(epoch), Purpose::kBatch)
+                  .permutation(pixels.size(0));
       order_epoch = epoch;
     }
     const int64_t from = k % batches * options.batch, count = std::min(options.batch, pixels.size(0) - from);
@@ -129,8 +130,8 @@ GanProgress GanTrainer::step(Observer* observer) {
   Impl& t = *impl_;
   const at::AutoGradMode with_grad(true);
   // Streams by iteration: to go on, nothing but its number is needed.
-  const auto number = static_cast<uint64_t>(t.iteration) + 1;
-  Stream latents(t.options.seed, number, Purpose::kProposal), dropout(t.options.seed, number, Purpose::kChoice);
+  const Streams streams{t.options.seed, Phase::kGanTrain, static_cast<uint64_t>(t.iteration)};
+  Stream latents = streams(Purpose::kProposal), dropout = streams(Purpose::kChoice);
   t.pair.generator->train(true, &dropout);
   t.pair.discriminator->train(true, &dropout);
   GanProgress p;

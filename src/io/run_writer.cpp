@@ -61,9 +61,10 @@ struct RunWriter::Chain {
   Chain(const std::string& scratch, int chain, int64_t width, uint64_t seed, const std::vector<int64_t>& rows)
       : kept(scratch, "", chain, width, rows[0]),
         warmup(scratch, "warmup_", chain, width, rows[1]),
-        stream(seed, static_cast<uint64_t>(chain), Purpose::kOutput) {}
+        output_stream(seed, Phase::kOutput, static_cast<uint64_t>(chain), Purpose::kData),
+        warmup_stream(seed, Phase::kWarmupOutput, static_cast<uint64_t>(chain), Purpose::kData) {}
   Numbers kept, warmup;
-  Stream stream;                           // of outputs that are random
+  Stream output_stream, warmup_stream;     // of outputs that are random
   int64_t count = 0;                       // draws in the sums
   std::vector<double> first, sum, square;  // of x - first, for each output: no digits are lost far from zero
 };
@@ -153,8 +154,9 @@ void RunWriter::continue_from(const StoredDraws& stored) {
 void RunWriter::on_draws(const DrawBlock& block) {
   if (block.warmup && !request_.save_warmup) return;
   Chain& chain = *chains_[static_cast<size_t>(block.chain)];
-  chain.stream.seek(static_cast<uint64_t>(block.first) + (block.warmup ? uint64_t{1} << 60 : 0));
-  append(block, target_.outputs(block.x, chain.stream).contiguous());
+  Stream& stream = block.warmup ? chain.warmup_stream : chain.output_stream;
+  stream.seek(static_cast<uint64_t>(block.first));
+  append(block, target_.outputs(block.x, stream).contiguous());
 }
 
 void RunWriter::append(const DrawBlock& block, const Tensor& outputs) {

@@ -82,7 +82,7 @@ Sampled sample_into(OutputFolder& folder, const Target& target, const StoredFit&
   request.options = request.options.resolved(std::min(stored.learned_acceptance, stored.chain_acceptance));
   request.options.validate();
   {
-    Stream stream(request.options.seed, 0, Purpose::kOutput);
+    Stream stream(request.options.seed, Phase::kRepeat, 0, Purpose::kProposal);
     check_repeats(target, stored.proposal->sample(64, stream).x);
   }
   std::unique_ptr<StoredDraws> before;

@@ -48,7 +48,8 @@ Population anneal(const Target& target, const StartOptions& options, Observer& o
   const int64_t n = options.particles, dim = target.dim();
   const double wide = 3 * (options.scale > 0 ? options.scale : target.scale());
   const double constant = -static_cast<double>(dim) * std::log(wide * std::sqrt(2 * std::numbers::pi));
-  Stream noise(options.seed, 0, Purpose::kStart), uniforms(options.seed, 1, Purpose::kStart);
+  Stream noise(options.seed, Phase::kAnneal, 0, Purpose::kLocal);
+  Stream uniforms(options.seed, Phase::kAnneal, 0, Purpose::kLocalAccept);
   auto log_first = [&](const Tensor& x) { return x.square().sum(-1) * (-0.5 / (wide * wide)) + constant; };
 
   Tensor x = noise.normal({n, dim}) * wide;

@@ -126,7 +126,7 @@ class WholeStore final : public LearnStore {
 double acceptance_of_chains(const Target& target, const Proposal& proposal, uint64_t seed) {
   constexpr int64_t kChains = 64;
   constexpr int kSteps = 64;
-  Stream stream(seed, 6, Purpose::kStart);
+  Stream stream(seed, Phase::kTrial, 0, Purpose::kProposal);
   Tensor weight;
   double accepted = 0;
   for (int step = 0; step <= 2 * kSteps; ++step) {
@@ -157,7 +157,7 @@ double rounding_error(const Target& target, const FlowSpec& spec, const Proposal
   exact.defensive = 0;
   const auto reference = make_blank_proposal(exact, target.dim());
   reference->load(flow.state());
-  Stream stream(seed, 4, Purpose::kStart);
+  Stream stream(seed, Phase::kRounding, 0, Purpose::kProposal);
   const Tensor noise = stream.normal({4096, flow.noise_dim()});
   const Draws rough = flow.from_noise(noise), fine = reference->from_noise(noise);
   const Tensor weights = target.log_prob(rough.x) - rough.log_q - (target.log_prob(fine.x) - fine.log_q);
@@ -223,6 +223,7 @@ Fit fit(const Target& target, const FitOptions& options, Observer& observer, Lea
       copy_common(*flow, *grown);
       flow = std::move(grown);
       LearnOptions rest = out.learn;
+      rest.stage = 1;
       rest.max_iterations = std::max<int64_t>(0, rest.max_iterations - learning.iterations);
       if (rest.max_seconds > 0) rest.max_seconds = std::max(1e-3, rest.max_seconds - learning.seconds);
       const LearnResult first = learning;

@@ -64,9 +64,10 @@ LearnResult learn(const Target& target, FlowProposal& proposal, Population& buff
   double before = 0;  // seconds of an earlier process
   auto elapsed = [&] { return before + seconds_since(begin); };
   const int64_t size = buffer.x.size(0), batch = std::min(options.batch, size);
-  Stream noise(options.seed, 0, Purpose::kProposal), uniforms(options.seed, 0, Purpose::kAccept);
-  Stream rows(options.seed, 0, Purpose::kBatch), judge_noise(options.seed, 1, Purpose::kProposal);
-  Stream judge_uniforms(options.seed, 1, Purpose::kAccept);
+  const auto stage = static_cast<uint64_t>(options.stage);
+  const Streams learning{options.seed, Phase::kLearn, stage}, judging{options.seed, Phase::kJudge, stage};
+  Stream noise = learning(Purpose::kProposal), uniforms = learning(Purpose::kAccept), rows = learning(Purpose::kBatch);
+  Stream judge_noise = judging(Purpose::kProposal), judge_uniforms = judging(Purpose::kAccept);
   LearnResult result;
   Step step(target, proposal, options, batch);
   Tensor order = rows.permutation(size);

@@ -156,7 +156,7 @@ void correct_moments(const Target& target, const Whitening& whitening, FlowPropo
 double shape_start(const Target& target, const Whitening& whitening, FlowProposal& flow, const Population& states,
                    uint64_t seed) {
   const at::NoGradGuard no_grad;
-  Stream stream(seed, 3, Purpose::kStart);
+  Stream stream(seed, Phase::kShape, 0, Purpose::kProposal);
   const int64_t n = std::min(kStates, states.x.size(0));
   auto acceptance = [&] {
     return overlap(target, flow.sample(n, stream), states.log_prob.narrow(0, 0, n),

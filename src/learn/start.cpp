@@ -248,7 +248,7 @@ void StartOptions::validate() const {
 Start find_start(const Target& target, const StartOptions& options, Observer& observer) {
   options.validate();
   const at::NoGradGuard no_grad;
-  Stream stream(options.seed, 2, Purpose::kStart);
+  Stream stream(options.seed, Phase::kStart, 0, Purpose::kStart);
   const int64_t n = options.particles, d = target.dim();
   const double scale = scale_of(target, options);
 

@@ -25,7 +25,7 @@ template <class T>
 Flow<T> build_flow(const FlowSpec& spec, int64_t dim, uint64_t seed) {
   Flow<T> flow;
   flow.dim = dim;
-  Stream random(seed, 0, Purpose::kWeights);
+  Stream random(seed, Phase::kBuild, 0, Purpose::kWeights);
   CouplingOptions options;
   options.hidden = spec.hidden;
   options.activation = parse_activation(spec.activation);

@@ -85,7 +85,7 @@ std::unique_ptr<LocalKernel> tuned_local(const Target& target, const Proposal& p
   constexpr int64_t kRows = 64;
   constexpr int kSteps = 8, kHalvings = 8;
   constexpr double kWanted = 0.5;
-  Stream stream(options.seed, 0, Purpose::kStart);
+  Stream stream(options.seed, Phase::kLocalTuning, 0, Purpose::kStart);
   const Tensor x = proposal.sample(2048, stream).x;
   const Tensor factor = moments(x).factor;
   if (options.local_step > 0) return make_local(proposal, options, factor, options.local_step);
@@ -134,11 +134,7 @@ class Sampler::Chain {
         kernel_(kernel),
         density_(density_of(target)),
         keeper_(chain, options),
-        noise_(options.seed, static_cast<uint64_t>(chain), Purpose::kProposal),
-        uniforms_(options.seed, static_cast<uint64_t>(chain), Purpose::kAccept),
-        choice_(options.seed, static_cast<uint64_t>(chain), Purpose::kChoice),
-        local_noise_(options.seed, static_cast<uint64_t>(chain), Purpose::kLocal),
-        local_uniforms_(options.seed, static_cast<uint64_t>(chain) + (uint64_t{1} << 31), Purpose::kLocal) {}
+        streams_{options.seed, Phase::kChain, static_cast<uint64_t>(chain)} {}
 
   void advance_to(int64_t draws, DrawSink& sink, const std::function<void(const Chain&)>& tell) {
     if (!x_.defined()) start();
@@ -331,7 +327,10 @@ class Sampler::Chain {
   const LocalKernel* kernel_;  // null: independent steps alone
   Density density_;
   Keeper keeper_;
-  Stream noise_, uniforms_, choice_, local_noise_, local_uniforms_;
+  Streams streams_;
+  Stream noise_ = streams_(Purpose::kProposal), uniforms_ = streams_(Purpose::kAccept),
+         choice_ = streams_(Purpose::kChoice), local_noise_ = streams_(Purpose::kLocal),
+         local_uniforms_ = streams_(Purpose::kLocalAccept);
   uint64_t noise_at_ = 0, uniforms_at_ = 0, choice_at_ = 0;  // where the block in use began
   Candidates block_;
   Tensor log_u_, chosen_;

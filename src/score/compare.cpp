@@ -51,7 +51,7 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
   const FeatureMoments reference = feature_moments(features(images.part(images.splits.reference), o.threads));
   // Shuffled: the first images of a data set may be easier than the last.
   const Tensor held_out = images.part(images.splits.calibrate)
-                              .index_select(0, Stream(o.first_seed, 0, Purpose::kChoice)
+                              .index_select(0, Stream(o.first_seed, Phase::kCompareImages, 0, Purpose::kBatch)
                                                    .permutation(static_cast<int64_t>(images.splits.calibrate.size())));
   out.real_count = std::min(held_out.size(0), o.outputs);
   out.real = frechet_distance(feature_moments(features(held_out.narrow(0, 0, out.real_count), o.threads)), reference);
@@ -65,7 +65,7 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
                   chosen.calibration.penalty, chosen.calibration.bias, chosen.expected.distance, images.data.spec);
   for (int s = 0; s < o.seeds; ++s) {
     const uint64_t seed = o.first_seed + static_cast<uint64_t>(s);
-    const Proposals proposals(pair, seed, o.threads);
+    const Proposals proposals(pair, seed, Phase::kCompare, o.threads);
     auto path = [&](const std::string& protocol) {
       return run.file(fmt::format("compare/{}-{}.json", protocol, seed));
     };
@@ -77,11 +77,11 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
           continue;
         }
       }
-      missing.push_back({protocol, o.outputs, o.per_output, seed});
+      missing.push_back({protocol, o.outputs, o.per_output});
     }
     if (missing.empty()) continue;
     if (observer.should_stop()) throw Interrupted("interrupted; finished cells are kept");
-    const auto samples = filter_proposals(proposals, chosen, missing, observer);
+    const auto samples = filter_proposals(proposals, chosen, missing, {seed, Phase::kCompareFilter}, observer);
     for (size_t i = 0; i < missing.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
       const Filtered& f = samples[i].filtered;

@@ -125,7 +125,7 @@ LabelledTable simulate_logistic(const Tensor& theta, int64_t rows, Stream& strea
 }
 
 std::unique_ptr<Target> make_logistic_simulated() {
-  Stream stream(20190601, 0, Purpose::kData);
+  Stream stream(20190601, Phase::kSimulated, 0, Purpose::kData);
   const Tensor theta = stream.normal({5});
   return make_logistic("logistic:simulated", simulate_logistic(theta, 200, stream));
 }

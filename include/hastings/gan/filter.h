@@ -26,9 +26,11 @@ struct FilterOptions {
   std::string protocol = "chain";
   int64_t outputs = 10000;
   int64_t per_output = 10;  // K
-  uint64_t seed = 1;
   void validate() const;
 };
+
+// A number for each protocol, for its streams.
+uint64_t protocol_number(const std::string& protocol);
 
 struct Filtered {
   std::vector<int64_t> chosen;  // [outputs] the number of the proposal
@@ -43,7 +45,7 @@ struct Filtered {
 class Filter {
  public:
   // `real_scores`: log weights of real images for restarts.
-  Filter(const FilterOptions& options, std::vector<double> real_scores);
+  Filter(const FilterOptions& options, std::vector<double> real_scores, const Streams& streams);
   void feed(std::span<const double> log_weight);
   Filtered finish();
 

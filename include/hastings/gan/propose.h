@@ -1,5 +1,5 @@
-// The generator as a source of numbered proposals: proposal i is a function of (seed, i) and nothing else, so that
-// scores can be kept and images made again for those that won.
+// The generator as a source of numbered proposals: proposal i is a function of (seed, phase, i) and nothing else, so
+// that scores can be kept and images made again for those that won.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ constexpr int64_t kProposalBlock = 250;  // proposals that go through the networ
 
 class Proposals {
  public:
-  Proposals(const Pair& pair, uint64_t seed, int threads);
+  Proposals(const Pair& pair, uint64_t seed, Phase phase, int threads);
 
   // What is said of proposals [from, from + count).
   Opinions opinions(int64_t from, int64_t count, const Questions& questions) const;
@@ -26,9 +26,11 @@ class Proposals {
              Observer& observer) const;
 
  private:
+  Tensor latents(int64_t block) const;
   Opinions block(int64_t number, const Questions& questions) const;
   const Pair& pair_;
   uint64_t seed_;
+  Phase phase_;
   int threads_;
 };
 

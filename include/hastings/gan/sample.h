@@ -15,6 +15,7 @@ struct GanSamples {
 // Which proposals become outputs, by each of several protocols on the very same proposals, which go through the
 // networks once. Images are made by Proposals::render.
 std::vector<GanSamples> filter_proposals(const Proposals& proposals, const ChosenCalibration& chosen,
-                                         const std::vector<FilterOptions>& protocols, Observer& observer);
+                                         const std::vector<FilterOptions>& protocols, const Streams& streams,
+                                         Observer& observer);
 
 }  // namespace hastings

@@ -29,6 +29,7 @@ struct LearnOptions {
   double lead_share = 0;         // of the steps: so long arlb leads in any case, overlap or not
   double clip = 10;              // largest norm of a gradient
   uint64_t seed = 1;
+  int stage = 0;    // which learning of the same seed this is: each has its own randomness
   int threads = 0;  // 0: all cores; results do not depend on it
   void validate() const;
   LearnOptions resolved(const std::string& family) const;

@@ -8,10 +8,10 @@
 #include <iterator>
 
 #include "hastings/baseline/learned_kernels.h"
+#include "hastings/chain/mixture.h"
 #include "hastings/core/error.h"
 #include "hastings/core/moments.h"
 #include "hastings/io/run_folder.h"
-#include "hastings/learn/overlap.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "measure.h"
@@ -162,15 +162,14 @@ Tensor independent_chains(Context& context, const Target& target, const Proposal
 Tensor walked_chains(Context& context, const Target& target, const Proposal& proposal, int chains, int64_t draws) {
   const at::NoGradGuard no_grad;
   const int64_t d = target.dim();
-  const auto kernel = make_random_walk_mixture(draws_of(proposal), 0.5, at::eye(d, at::kDouble), 0.5);
+  const auto kernel = make_random_walk_mixture(density_of(target), proposal, 0.5, at::eye(d, at::kDouble), 0.5);
   const Streams streams{context.options().first_seed, Phase::kComparison};
   Stream noise = streams(Purpose::kLocal), uniforms = streams(Purpose::kLocalAccept), start = streams(Purpose::kStart);
-  const Density density = density_of(target);
-  LocalState state = kernel->init(proposal.sample(chains, start).x, density);
+  State state = kernel->init(proposal.sample(chains, start).x);
   Tensor out = at::empty({draws, chains, d}, at::kDouble);
   for (int64_t t = -200; t < draws; ++t) {
     if (context.observer().should_stop()) throw Interrupted("stopped while sampling");
-    kernel->step(state, density, noise, uniforms);
+    kernel->step(state, {noise, uniforms});
     if (t >= 0) out[t].copy_(state.x);
   }
   return out.transpose(0, 1).contiguous();

@@ -11,7 +11,7 @@
 
 #include "hastings/core/events.h"
 #include "hastings/core/output_folder.h"
-#include "hastings/learn/learner.h"
+#include "hastings/learn/fit.h"
 #include "hastings/report/figure.h"
 
 namespace hastings::reproduce {

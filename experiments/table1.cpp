@@ -135,7 +135,7 @@ double flow_speed(const Row& row, const Target& target, uint64_t seed, Observer&
 json run_kernel(const Row& row, const Target& target, const std::string& method, uint64_t seed, bool quick,
                 const Share& share) {
   const auto begin = Clock::now();
-  std::unique_ptr<LocalKernel> kernel;
+  std::unique_ptr<Kernel> kernel;
   if (method == "hmc") {
     HmcOptions options;
     options.seed = seed;
@@ -158,15 +158,14 @@ json run_kernel(const Row& row, const Target& target, const std::string& method,
     options.seed = seed;
     x = find_start(target, options, share.observer).population.x.narrow(0, 0, kChains).clone();
   }
-  const Density density = density_of(target);
-  LocalState state = kernel->init(x, density);
-  for (int t = 0; t < 200; ++t) kernel->step(state, density, noise, uniforms);
+  State state = kernel->init(x);
+  for (int t = 0; t < 200; ++t) kernel->step(state, {noise, uniforms});
   Tensor draws = at::empty({kChains, row.draws, target.dim()}, at::kDouble);
   double accepted = 0;
   const auto sampling = Clock::now();
   for (int64_t t = 0; t < row.draws; ++t) {
     if (share.observer.should_stop()) throw Interrupted("stopped while sampling");
-    const LocalInfo info = kernel->step(state, density, noise, uniforms);
+    const Info info = kernel->step(state, {noise, uniforms});
     accepted += info.accept_prob.mean().item<double>();
     draws.select(1, t).copy_(state.x);
   }

@@ -81,12 +81,13 @@ INSTANTIATE_TEST_SUITE_P(All, Rivals, ::testing::Values("gaussian:3", "ring", "m
 // A scaling whose log-determinant is left out of the ratio.
 TEST(NegativeControl, ScalingWithoutItsLogDeterminantIsCaught) {
   const auto target = find_target("gaussian:3");
-  class Scaling : public LocalKernel {
-    LocalInfo step(LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) const override {
-      const Tensor x = state.x * (0.3 * noise.normal(state.x.size(0), 1)).exp();
-      return metropolis_step(state, x, density(x, false), {}, {}, uniforms.uniform(state.x.size(0)));
+  class Scaling : public Kernel {
+   public:
+    explicit Scaling(const Target& target) : Kernel(decide_exactly(density_of(target))) {}
+    Move propose(const State& state, const ChainStreams& streams) const override {
+      return {state.x * (0.3 * streams.noise.normal(state.x.size(0), 1)).exp(), {}, {}, {}};
     }
-  } broken;
+  } broken(*target);
   EXPECT_GT(test::departure(*target, test::run(*target, broken)), test::kLimit);
 }
 
@@ -105,11 +106,10 @@ TEST(TuneHmc, FindsTheScale) {
 }
 
 // The mean squared distance of one step of a kernel from these states.
-double jump(const Target& target, const LocalKernel& kernel, const Tensor& x) {
+double jump(const Kernel& kernel, const Tensor& x) {
   Stream noise(1, Phase::kTest, 0, Purpose::kLocal), uniforms(1, Phase::kTest, 0, Purpose::kLocalAccept);
-  const Density density = density_of(target);
-  LocalState state = kernel.init(x, density);
-  kernel.step(state, density, noise, uniforms);
+  State state = kernel.init(x);
+  kernel.step(state, {noise, uniforms});
   return (state.x - x).square().sum(-1).mean().item<double>();
 }
 
@@ -122,7 +122,7 @@ TEST(L2hmc, LearnsToMoveFurther) {
     options.iterations = iterations;
     options.chains = 64;
     options.leapfrog_steps = 5;
-    return jump(*target, *learn_l2hmc(*target, options, silent), x);
+    return jump(*learn_l2hmc(*target, options, silent), x);
   };
   EXPECT_GT(learned(150), 1.5 * learned(0));
 }
@@ -138,7 +138,7 @@ TEST(L2hmc, KeepsTheStageThatMovedFurthest) {
     options.learning_rate = 0.01;
     options.chains = 32;
     options.leapfrog_steps = 5;
-    return jump(*target, *learn_l2hmc(*target, options, silent), x);
+    return jump(*learn_l2hmc(*target, options, silent), x);
   };
   const double after_a_stage = learned(250);
   EXPECT_GT(after_a_stage, 0.3);
@@ -165,7 +165,7 @@ TEST(Anice, LearnsWhereNoiseIsFarFromTheTarget) {
   const auto kernel = learn_anice(*target, options, silent);
   Stream random(2, Phase::kTest, 0, Purpose::kExact);
   const Tensor x = 1 + kSd * random.normal({2000, kDim});
-  EXPECT_GT(jump(*target, *kernel, x) / (kDim * kSd * kSd), 0.2);
+  EXPECT_GT(jump(*kernel, x) / (kDim * kSd * kSd), 0.2);
 }
 
 // The gradient of the penalty is a derivative of a derivative: against central differences of the loss, in every

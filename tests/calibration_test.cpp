@@ -3,7 +3,7 @@
 // caught.
 #include <boost/math/distributions/chi_squared.hpp>
 
-#include "hastings/learn/learner.h"
+#include "hastings/learn/fit.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/logistic.h"
 #include "support.h"

@@ -1,6 +1,6 @@
 // Algorithm 2.
+#include "hastings/core/objectives.h"
 #include "hastings/gan/train.h"
-#include "hastings/learn/objectives.h"
 #include "support.h"
 
 namespace hastings {

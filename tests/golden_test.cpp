@@ -17,7 +17,7 @@
 #include "hastings/gan/classifier.h"
 #include "hastings/gan/sample.h"
 #include "hastings/gan/train.h"
-#include "hastings/learn/learner.h"
+#include "hastings/learn/fit.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "hastings/target/zoo.h"
@@ -85,7 +85,7 @@ TEST(Golden, LearnedProposals) {
     how.draws = 600;
     const std::string name = fmt::format("fit {} {} {}", c.target, c.objective, c.family);
     expect_golden(name, sampled(*target, *fitted.proposal, how));
-    expect_golden(name + " acceptance", test::doubles({fitted.learning.acceptance, fitted.chain_acceptance}));
+    expect_golden(name + " acceptance", test::doubles({fitted.learning.acceptance}));
   }
 }
 
@@ -102,7 +102,7 @@ TEST(Golden, LocalMoves) {
     how.chains = 2;
     how.draws = 600;
     how.thin = 2;
-    how.local_moves = moves;
+    parse(moves, how.local_moves);
     expect_golden(fmt::format("local {}", moves), sampled(*target, *fitted.proposal, how));
   }
   MeetingOptions meeting;
@@ -118,12 +118,11 @@ TEST(Golden, Baselines) {
   HmcOptions hmc;
   hmc.warmup = 40;
   expect_golden("hmc", tune_hmc(*target, hmc, silent).states.narrow(0, 0, 3));
-  auto after_steps = [&](const LocalKernel& kernel) {
+  auto after_steps = [&](const Kernel& kernel) {
     const at::NoGradGuard no_grad;
-    const Density density = density_of(*target);
     Stream noise(1, Phase::kTest, 0, Purpose::kLocal), uniforms(1, Phase::kTest, 0, Purpose::kLocalAccept);
-    LocalState state = kernel.init(noise.normal({3, 2}), density);
-    for (int t = 0; t < 20; ++t) kernel.step(state, density, noise, uniforms);
+    State state = kernel.init(noise.normal({3, 2}));
+    for (int t = 0; t < 20; ++t) kernel.step(state, {noise, uniforms});
     return state.x;
   };
   L2hmcOptions l2hmc;

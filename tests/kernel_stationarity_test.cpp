@@ -2,8 +2,12 @@
 // steps. Each test has a broken kernel beside it that the same test must catch.
 #include <functional>
 
+#include "hastings/chain/hmc.h"
+#include "hastings/chain/independent.h"
+#include "hastings/chain/mala.h"
+#include "hastings/chain/mixture.h"
+#include "hastings/chain/random_walk.h"
 #include "hastings/core/accept.h"
-#include "hastings/kernel/local.h"
 #include "hastings/proposal/flow_proposal.h"
 #include "hastings/target/registry.h"
 #include "stationarity.h"
@@ -27,31 +31,35 @@ class Stationarity : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(Stationarity, RandomWalk) {
-  EXPECT_LT(departure(*target_, run(*target_, *make_random_walk(factor_of(target_->dim()), 0.8))), kLimit);
+  EXPECT_LT(departure(*target_, run(*target_, *make_random_walk(density_of(*target_), factor_of(target_->dim()), 0.8))),
+            kLimit);
 }
 TEST_P(Stationarity, Mala) {
-  EXPECT_LT(departure(*target_, run(*target_, *make_mala(factor_of(target_->dim()), 0.35))), kLimit);
+  EXPECT_LT(departure(*target_, run(*target_, *make_mala(density_of(*target_), factor_of(target_->dim()), 0.35))),
+            kLimit);
 }
 TEST_P(Stationarity, Hmc) {
-  EXPECT_LT(departure(*target_, run(*target_, *make_hmc(factor_of(target_->dim()), 0.2, 5))), kLimit);
+  EXPECT_LT(departure(*target_, run(*target_, *make_hmc(density_of(*target_), factor_of(target_->dim()), 0.2, 5))),
+            kLimit);
 }
 
-IndependentDraws wide_gaussian(int64_t d, double sd) {
-  auto log_prob = [=](const Tensor& x) {
-    return x.square().sum(-1) * (-0.5 / (sd * sd)) - static_cast<double>(d) * std::log(sd * std::sqrt(2 * M_PI));
-  };
-  return {[=](int64_t n, RowStreams noise) {
-            const Tensor x = noise.normal(n, d) * sd;
-            return std::pair<Tensor, Tensor>(x, log_prob(x));
-          },
-          log_prob};
+std::unique_ptr<Proposal> wide_gaussian(int64_t d, double sd) {
+  return make_mixture_proposal(
+      {at::zeros({1}, at::kDouble), at::zeros({1, d}, at::kDouble), sd * at::eye(d, at::kDouble).unsqueeze(0)});
 }
 
 TEST_P(Stationarity, RandomWalkMixture) {
   const int64_t d = target_->dim();
-  EXPECT_LT(
-      departure(*target_, run(*target_, *make_random_walk_mixture(wide_gaussian(d, 2.5), 0.5, factor_of(d), 0.7))),
-      kLimit);
+  const auto wide = wide_gaussian(d, 2.5);
+  const auto kernel = make_random_walk_mixture(density_of(*target_), *wide, 0.5, factor_of(d), 0.7);
+  EXPECT_LT(departure(*target_, run(*target_, *kernel)), kLimit);
+}
+// In one batch, and in blocks on two threads: the same chains.
+TEST_P(Stationarity, Independent) {
+  const auto wide = wide_gaussian(target_->dim(), 2.5);
+  const Tensor x = run(*target_, IndependentKernel(density_of(*target_), *wide));
+  EXPECT_LT(departure(*target_, x), kLimit);
+  EXPECT_LT(test::gap(x, run(*target_, IndependentKernel(density_of(*target_), *wide, {128, 2}))), 1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Stationarity, ::testing::Values("gaussian:3", "ring", "mog", "toy"),
@@ -64,75 +72,136 @@ INSTANTIATE_TEST_SUITE_P(All, Stationarity, ::testing::Values("gaussian:3", "rin
 // ---- Negative controls: each must be caught ------------------------------------------------------
 
 // A kernel made of a proposal and a flawed ratio.
-class Broken : public LocalKernel {
+class Broken : public Kernel {
  public:
-  using Step = std::function<LocalInfo(LocalState&, const Density&, RowStreams, RowStreams)>;
-  explicit Broken(Step step) : step_(std::move(step)) {}
+  using Propose = std::function<Move(const State&, const Density&, const ChainStreams&)>;
+  Broken(const Target& target, Propose propose)
+      : Kernel(decide_exactly(density_of(target))), density_(density_of(target)), propose_(std::move(propose)) {}
   bool needs_gradient() const override { return true; }
-  LocalInfo step(LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) const override {
-    return step_(state, density, noise, uniforms);
+  Move propose(const State& state, const ChainStreams& streams) const override {
+    return propose_(state, density_, streams);
   }
 
  private:
-  Step step_;
+  Density density_;
+  Propose propose_;
 };
 
-TEST(NegativeControl, MalaWithoutItsCorrectionIsCaught) {
+double departure_of(const Broken::Propose& propose) {
   const auto target = find_target("toy");
-  const Broken kernel([](LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) {
-    const double e = 0.5;
-    const Tensor x = state.x + 0.5 * e * e * state.gradient + e * noise.normal(state.x.size(0), 1);
-    return metropolis_step(state, x, density(x, true), {}, {}, uniforms.uniform(state.x.size(0)));
-  });
-  EXPECT_GT(departure(*target, run(*target, kernel)), kLimit);
+  return departure(*target, run(*target, Broken(*target, propose)));
+}
+
+TEST(NegativeControl, MalaWithoutItsCorrectionIsCaught) {
+  EXPECT_GT(departure_of([](const State& state, const Density& density, const ChainStreams& streams) {
+              const double e = 0.5;
+              const Tensor x = state.x + 0.5 * e * e * state.gradient + e * streams.noise.normal(state.x.size(0), 1);
+              return Move{x, density(x, true), {}, {}};
+            }),
+            kLimit);
 }
 
 TEST(NegativeControl, StepSizeThatFollowsTheStateIsCaught) {
-  const auto target = find_target("toy");
-  const Broken kernel([](LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) {
-    const Tensor x = state.x + (0.1 + state.x.abs() * 0.5) * noise.normal(state.x.size(0), 1);
-    return metropolis_step(state, x, density(x, true), {}, {}, uniforms.uniform(state.x.size(0)));
-  });
-  EXPECT_GT(departure(*target, run(*target, kernel)), kLimit);
+  EXPECT_GT(departure_of([](const State& state, const Density& density, const ChainStreams& streams) {
+              const Tensor x = state.x + (0.1 + state.x.abs() * 0.5) * streams.noise.normal(state.x.size(0), 1);
+              return Move{x, density(x, true), {}, {}};
+            }),
+            kLimit);
 }
 
 TEST(NegativeControl, IndependentProposalWithoutItsDensityIsCaught) {
-  const auto target = find_target("toy");
-  const Broken kernel([](LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) {
-    const Tensor x = noise.normal(state.x.size(0), 1) * 2.5;  // log q dropped from the ratio
-    return metropolis_step(state, x, density(x, true), {}, {}, uniforms.uniform(state.x.size(0)));
-  });
-  EXPECT_GT(departure(*target, run(*target, kernel)), kLimit);
+  EXPECT_GT(departure_of([](const State& state, const Density& density, const ChainStreams& streams) {
+              const Tensor x = streams.noise.normal(state.x.size(0), 1) * 2.5;  // log q dropped from the ratio
+              return Move{x, density(x, true), {}, {}};
+            }),
+            kLimit);
 }
 
 TEST(NegativeControl, MixtureWithOnlyOneComponentsDensityIsCaught) {
-  const auto target = find_target("toy");
-  const IndependentDraws wide = wide_gaussian(1, 2.5);
-  const Broken kernel([&](LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) {
-    const int64_t n = state.x.size(0);
-    const Tensor pick = at::lt(uniforms.uniform(n), 0.5);
-    const auto [independent, q] = wide.draw(n, noise);
-    const Tensor x = at::where(pick.unsqueeze(1), independent, state.x + noise.normal(n, 1));
-    // As if every candidate came from the random walk: its ratio is 1.
-    return metropolis_step(state, x, density(x, true), {}, {}, uniforms.uniform(n));
-  });
-  EXPECT_GT(departure(*target, run(*target, kernel)), kLimit);
+  const auto wide = wide_gaussian(1, 2.5);
+  EXPECT_GT(departure_of([&](const State& state, const Density& density, const ChainStreams& streams) {
+              const int64_t n = state.x.size(0);
+              const Tensor pick = at::lt(streams.accept.uniform(n), 0.5);
+              const Draws drawn = wide->from_noise(streams.noise.normal(n, wide->noise_dim()));
+              const Tensor x = at::where(pick.unsqueeze(1), drawn.x, state.x + streams.noise.normal(n, 1));
+              // As if every candidate came from the random walk: its ratio is 1.
+              return Move{x, density(x, true), {}, {}};
+            }),
+            kLimit);
 }
 
 TEST(NegativeControl, AdaptationLeftOnIsCaught) {
   // The proposal's centre follows the chains while they run: each candidate depends on the state it is tested against.
-  const auto target = find_target("toy");
-  const Broken kernel([](LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) {
-    const int64_t n = state.x.size(0);
-    const Tensor centre = state.x * 0.5;
-    const Tensor x = centre + 1.5 * noise.normal(n, 1);
-    auto log_q = [&](const Tensor& t) {
-      return ((t - centre) / 1.5).square().sum(1) * -0.5;
-    };  // the present centre both ways
-    return metropolis_step(state, x, density(x, true), log_q(x), log_q(state.x), uniforms.uniform(n));
-  });
-  EXPECT_GT(departure(*target, run(*target, kernel)), kLimit);
+  EXPECT_GT(departure_of([](const State& state, const Density& density, const ChainStreams& streams) {
+              const Tensor centre = state.x * 0.5;
+              const Tensor x = centre + 1.5 * streams.noise.normal(state.x.size(0), 1);
+              auto log_q = [&](const Tensor& t) {
+                return ((t - centre) / 1.5).square().sum(1) * -0.5;
+              };  // the present centre both ways
+              return Move{x, density(x, true), log_q(x), log_q(state.x)};
+            }),
+            kLimit);
 }
+
+// ---- Another test of acceptance, another kind of point -------------------------------------------
+
+// A decision that knows no density: the log ratio of two points is the difference of a network's outputs for (x, x')
+// and (x', x), as a discriminator of pairs gives it. Here it is the exact one.
+class PairwiseDecision final : public Decision {
+ public:
+  using Ratio = std::function<Tensor(const Tensor& from, const Tensor& to)>;
+  explicit PairwiseDecision(Ratio log_ratio) : log_ratio_(std::move(log_ratio)) {}
+  void prepare(State&, bool) const override {}
+  Info decide(State& state, const Move& move, RowStreams uniforms) const override {
+    const Tensor r = log_ratio_(state.x, move.x);
+    Info info;
+    info.accepted = accept_mask(uniforms.uniform(r.size(0)).log(), r);
+    info.accept_prob = r.clamp_max(0).exp();
+    state.x = replaced(info.accepted, move.x, state.x);
+    return info;
+  }
+
+ private:
+  Ratio log_ratio_;
+};
+
+// Images of 4x4 pixels, each N(brightness of its row, 1); a candidate shrinks the image and adds noise, q(x' | x) =
+// N(a x, s^2). Neither state nor decision has a density; the loop is that of every kernel.
+class ToyMarkovProposal final : public Kernel {
+ public:
+  static constexpr double kShrink = 0.9, kNoise = 0.4;
+  explicit ToyMarkovProposal(std::shared_ptr<const Decision> decision) : Kernel(std::move(decision)) {}
+  Move propose(const State& state, const ChainStreams& streams) const override {
+    const Tensor noise = streams.noise.normal(state.x.size(0), state.x[0].numel()).view(state.x.sizes());
+    return {kShrink * state.x + kNoise * noise, {}, {}, {}};
+  }
+  static Tensor log_ratio(const Tensor& from, const Tensor& to, bool reverse) {
+    const Tensor rows = 0.3 * at::arange(4, at::kDouble).view({1, 1, 4, 1});
+    auto half = [](const Tensor& x) { return x.square().sum({1, 2, 3}) * -0.5; };
+    Tensor r = half(to - rows) - half(from - rows);
+    if (reverse) r = r + half((from - kShrink * to) / kNoise) - half((to - kShrink * from) / kNoise);
+    return r;
+  }
+};
+
+double image_departure(bool reverse) {
+  constexpr int64_t kImages = 4000;
+  Stream random(1, Phase::kTest, 0, Purpose::kExact), noise(1, Phase::kTest, 0, Purpose::kLocal),
+      uniforms(1, Phase::kTest, 0, Purpose::kLocalAccept);
+  const Tensor rows = 0.3 * at::arange(4, at::kDouble).view({1, 1, 4, 1});
+  const ToyMarkovProposal kernel(std::make_shared<PairwiseDecision>(
+      [reverse](const Tensor& from, const Tensor& to) { return ToyMarkovProposal::log_ratio(from, to, reverse); }));
+  State state = kernel.init(random.normal({kImages, 1, 4, 4}) + rows);
+  double moved = 0;
+  for (int i = 0; i < 40; ++i) moved += kernel.step(state, {noise, uniforms}).accept_prob.mean().item<double>() / 40;
+  EXPECT_GT(moved, 0.02);
+  const Tensor z = (state.x - rows).view({-1});  // N(0, 1), 64,000 of them
+  return std::max(std::fabs(test::z_score(z, 0)), std::fabs(test::z_score(z.square(), 1)));
+}
+
+// False alarms: 1 in 30,000.
+TEST(Markov, ImagesUnderAPairwiseRatioKeepTheirLaw) { EXPECT_LT(image_departure(true), kLimit); }
+TEST(Markov, ARatioWithoutTheProposalsOwnIsCaught) { EXPECT_GT(image_departure(false), kLimit); }
 
 }  // namespace
 }  // namespace hastings

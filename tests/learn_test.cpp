@@ -1,5 +1,7 @@
 #include "hastings/core/error.h"
-#include "hastings/learn/learner.h"
+#include "hastings/explore/climb.h"
+#include "hastings/learn/fit.h"
+#include "hastings/learn/shape.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/logistic.h"
 #include "hastings/target/registry.h"
@@ -269,7 +271,7 @@ TEST(Sampling, ChainsAreFunctionsOfSeedAndNumber) {
     o.warmup = warmup;
     o.thin = thin;
     o.seed = seed;
-    o.local_moves = local;
+    parse(local, o.local_moves);
     MemorySink sink(chains, n, 2);
     sample(*target, *fitted.proposal, o, sink, silent);
     return sink.draws;
@@ -289,11 +291,10 @@ TEST(Sampling, ChainsAreFunctionsOfSeedAndNumber) {
 TEST(Sampling, OptionsAreChecked) {
   for (const auto& spoil : std::vector<std::function<void(SampleOptions&)>>{
            [](auto& o) { o.draws = 0; }, [](auto& o) { o.chains = 0; }, [](auto& o) { o.thin = 0; },
-           [](auto& o) { o.warmup = -1; }, [](auto& o) { o.local_moves = "nuts"; },
+           [](auto& o) { o.warmup = -1; }, [](auto& o) { parse("nuts", o.local_moves); },
            [](auto& o) { o.local_fraction = 1.5; }, [](auto& o) { o.threads = -1; }}) {
     SampleOptions o;
-    spoil(o);
-    EXPECT_THROW(o.validate(), ConfigError);
+    EXPECT_THROW((spoil(o), o.validate()), ConfigError);
   }
 }
 

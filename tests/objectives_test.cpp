@@ -1,5 +1,5 @@
 // AR, ARLB and VI: against brute force, closed forms and the identities of the paper.
-#include "hastings/learn/objectives.h"
+#include "hastings/core/objectives.h"
 
 #include <boost/math/special_functions/beta.hpp>
 

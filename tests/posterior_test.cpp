@@ -7,7 +7,7 @@
 
 #include "hastings/diagnose/ess.h"
 #include "hastings/diagnose/weights.h"
-#include "hastings/learn/learner.h"
+#include "hastings/learn/fit.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "support.h"

@@ -37,7 +37,7 @@ TEST_P(SamplerResume, PortionsAndStoringChangeNothing) {
   o.draws = 1500;
   o.thin = 2;
   o.warmup = 130;
-  o.local_moves = GetParam();
+  parse(GetParam(), o.local_moves);
   Observer silent;
   MemorySink whole(3, 1500, 2), parts(3, 1500, 2);
   const SampleReport expected = sample(*target, *fitted.proposal, o, whole, silent);

@@ -4,7 +4,7 @@
 
 #include "hastings/diagnose/ess.h"
 #include "hastings/diagnose/weights.h"
-#include "hastings/learn/learner.h"
+#include "hastings/learn/fit.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "hastings/target/zoo.h"
@@ -53,7 +53,7 @@ Errors errors_of(const Target& target, const Proposal& proposal, const SampleOpt
                    std::fabs(inside.mean().item<double>() - regions->weights[k].item<double>()) / mcse_mean(inside));
     }
   }
-  if (truth.log_z && options.local_moves != "mixture") {
+  if (truth.log_z && options.local_moves != LocalMoves::kMixture) {
     std::vector<double> weights;
     for (const auto& chain : report.chains)
       weights.insert(weights.end(), chain.log_weights.begin(), chain.log_weights.end());
@@ -89,7 +89,7 @@ TEST(SamplerLocalMoves, MomentsAreExact) {
     SampleOptions options;
     options.chains = 4;
     options.draws = 3000;
-    options.local_moves = local;
+    parse(local, options.local_moves);
     options.local_fraction = 0.3;
     options.local_step = 0.3;
     const Errors errors = errors_of(*target, *proposal, options);

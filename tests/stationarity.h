@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "hastings/baseline/learned_kernels.h"
-#include "hastings/kernel/local.h"
+#include "hastings/chain/kernel.h"
 #include "hastings/target/target.h"
 #include "support.h"
 
@@ -33,15 +33,14 @@ inline double departure(const Target& target, const Tensor& x) {
   return worst;
 }
 
-inline Tensor run(const Target& target, const LocalKernel& kernel, uint64_t seed = 1) {
+inline Tensor run(const Target& target, const Kernel& kernel, uint64_t seed = 1) {
   const at::NoGradGuard no_grad;
   Stream random(seed, Phase::kTest, 0, Purpose::kExact), noise(seed, Phase::kTest, 0, Purpose::kLocal),
       uniforms(seed, Phase::kTest, 0, Purpose::kLocalAccept);
-  const Density density = density_of(target);
-  LocalState state = kernel.init(target.exact_draws(kChains, random), density);
+  State state = kernel.init(target.exact_draws(kChains, random));
   double moved = 0;
   for (int i = 0; i < kSteps; ++i)
-    moved += kernel.step(state, density, noise, uniforms).accepted.to(at::kDouble).mean().item<double>();
+    moved += kernel.step(state, {noise, uniforms}).accepted.to(at::kDouble).mean().item<double>();
   EXPECT_GT(moved / kSteps, 0.02);  // a kernel that never moves would pass everything
   return state.x;
 }

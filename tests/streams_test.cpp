@@ -83,7 +83,7 @@ TEST(Streams, OfAFitAndItsRunAreApart) {
   save_fit(folder, *target, options, fitted);
   SampleRequest request;
   request.options.draws = 600;
-  request.options.local_moves = "hmc";
+  request.options.local_moves = LocalMoves::kHmc;
   request.save_warmup = true;
   sample_into(folder, *target, load_fit(folder.path(), 6), request, 0, silent);
   const auto phases = walked(ledger);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "hastings/io/run_folder.h"
-#include "hastings/learn/learner.h"
+#include "hastings/learn/fit.h"
 #include "reproduce.h"
 
 namespace hastings::app {

@@ -139,10 +139,11 @@ void add_sample_options(CLI::App& command, RunOptions& o) {
   option(command.add_option("--warmup", s.warmup, "First steps of each chain, discarded"));
   option(command.add_flag("--save-warmup", request.save_warmup, "Keep them too, in draws.npz"));
   option(command.add_option("--thin", s.thin, "Keep every N-th step"));
-  s.local_moves = "auto";
-  option(command.add_option("--local-moves", s.local_moves,
-                            "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal), auto "
-                            "(hmc where independent moves alone would stick)"));
+  s.local_moves = hastings::LocalMoves::kAuto;
+  option(command.add_option_function<std::string>(
+      "--local-moves", [&s](const std::string& name) { parse(name, s.local_moves); },
+      "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal), auto "
+      "(hmc where independent moves alone would stick)"));
   option(command.add_option("--local-fraction", s.local_fraction,
                             "Share of local steps (auto: at least a half, where it turns to them)"));
   option(command.add_option("--local-step", s.local_step, "Size of local steps in standard deviations (0: tuned)"));

@@ -64,19 +64,20 @@ struct Units {
   Tensor to(const Tensor& z) const { return factor.defined() ? at::matmul(z, factor.t()) + shift : z; }
 };
 
-class Anice final : public LocalKernel {
+class Anice final : public Kernel {
  public:
-  Anice(std::shared_ptr<const Nice> nice, int64_t velocity, Units units)
-      : nice_(std::move(nice)), velocity_(velocity), units_(std::move(units)) {}
-  LocalInfo step(LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) const override {
+  Anice(Density density, std::shared_ptr<const Nice> nice, int64_t velocity, Units units)
+      : Kernel(decide_exactly(std::move(density))),
+        nice_(std::move(nice)),
+        velocity_(velocity),
+        units_(std::move(units)) {}
+  Move propose(const State& state, const ChainStreams& streams) const override {
     const at::NoGradGuard no_grad;
     const int64_t n = state.x.size(0);
-    const Tensor start = noise.normal(n, velocity_);
+    const Tensor start = streams.noise.normal(n, velocity_);
     Tensor z = units_.from(state.x), v = start;
-    nice_->either(z, v, at::lt(uniforms.uniform(n), 0.5));
-    const Tensor x = units_.to(z);
-    return metropolis_step(state, x, density(x, false), start.square().sum(-1) * -0.5, v.square().sum(-1) * -0.5,
-                           uniforms.uniform(n));
+    nice_->either(z, v, at::lt(streams.accept.uniform(n), 0.5));
+    return {units_.to(z), {}, start.square().sum(-1) * -0.5, v.square().sum(-1) * -0.5};
   }
 
  private:
@@ -91,7 +92,6 @@ class Learner {
       : target_(target),
         options_(options),
         observer_(observer),
-        density_(density_of(target)),
         d_(target.dim()),
         nice_(d_, options),
         averaged_(std::make_shared<Nice>(d_, options)),
@@ -101,7 +101,7 @@ class Learner {
         critic_adam_(critic_.parameters(), 0.5, 0.9),
         streams_{options.seed, Phase::kAnice} {}
 
-  std::unique_ptr<LocalKernel> run() {
+  std::unique_ptr<Kernel> run() {
     HmcOptions hmc;
     hmc.seed = options_.seed;
     const Tensor first = bootstrap(*tune_hmc(target_, hmc, observer_).kernel);  // before there is anything to draw with
@@ -111,7 +111,7 @@ class Learner {
       units_ = {m.mean, m.factor, at::linalg_inv(m.factor)};
       pool_ = units_.from(rows).to(at::kFloat);
     }
-    const Anice kernel(averaged_, options_.velocity, units_);
+    const Anice kernel(density_of(target_), averaged_, options_.velocity, units_);
     const auto begin = std::chrono::steady_clock::now();
     double loss = 0;
     for (int64_t t = 1; t <= options_.iterations; ++t) {
@@ -126,7 +126,7 @@ class Learner {
     }
     baseline::tell_skipped("A-NICE-MC", skipped_, options_.iterations * (options_.critic_steps + 1), observer_);
     best_.restore();
-    return std::make_unique<Anice>(averaged_, options_.velocity, units_);
+    return std::make_unique<Anice>(density_of(target_), averaged_, options_.velocity, units_);
   }
 
  private:
@@ -144,14 +144,14 @@ class Learner {
   // Chains with the accept step, [chains, draws, dim]; half of the older draws stay in the pool. They begin at noise;
   // where coordinates are standardised, in these: noise in the target's own can be so far out that chains do not come
   // back, and what they draw on the way would be taken for real.
-  Tensor bootstrap(const LocalKernel& kernel) {
+  Tensor bootstrap(const Kernel& kernel) {
     const at::NoGradGuard no_grad;
     const Tensor noise = start_.normal({options_.bootstrap_chains, d_});
-    LocalState state = kernel.init(units_.factor.defined() ? units_.to(noise) : noise * target_.scale(), density_);
+    State state = kernel.init(units_.factor.defined() ? units_.to(noise) : noise * target_.scale());
     Tensor draws = at::empty({options_.bootstrap_chains, options_.bootstrap_steps, d_}, at::kDouble);
     for (int64_t t = -options_.bootstrap_burn_in; t < options_.bootstrap_steps; ++t) {
       stop_if_asked();
-      kernel.step(state, density_, noise_, uniforms_);
+      kernel.step(state, {noise_, uniforms_});
       if (t >= 0) draws.select(1, t).copy_(state.x);
     }
     std::vector<Tensor> kept = {units_.from(draws.view({-1, d_})).to(at::kFloat)};
@@ -210,7 +210,6 @@ class Learner {
   const Target& target_;
   const AniceOptions& options_;
   Observer& observer_;
-  Density density_;
   int64_t d_;
   Nice nice_;
   std::shared_ptr<Nice> averaged_;
@@ -228,7 +227,7 @@ class Learner {
 
 }  // namespace
 
-std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer) {
+std::unique_ptr<Kernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer) {
   if (options.batch < 2 || options.batch % 2 != 0)
     throw ConfigError(fmt::format("A-NICE-MC: batch {} must be even and positive: draws are paired", options.batch));
   const at::AutoGradMode with_grad(true);

@@ -1,3 +1,5 @@
+#include "hastings/chain/hmc.h"
+
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -13,15 +15,15 @@ TunedHmc tune_hmc(const Target& target, const HmcOptions& options, Observer& obs
   const Tensor identity = at::eye(target.dim(), at::kDouble);
   const Streams streams{options.seed, Phase::kHmcTuning};
   Stream start = streams(Purpose::kStart), noise = streams(Purpose::kLocal), uniforms = streams(Purpose::kLocalAccept);
-  auto kernel = [&](double step) { return make_hmc(identity, step, options.leapfrog_steps, options.jitter); };
-  LocalState state = kernel(0.1)->init(start.normal({options.chains, target.dim()}) * target.scale(), density);
+  auto kernel = [&](double step) { return make_hmc(density, identity, step, options.leapfrog_steps, options.jitter); };
+  State state = kernel(0.1)->init(start.normal({options.chains, target.dim()}) * target.scale());
   // Dual averaging of log step (their section 3.2), on the mean acceptance of the chains.
   constexpr double kGamma = 0.05, kOffset = 10, kKappa = 0.75;
   const double mu = std::log(10 * 0.1);
   double log_step = std::log(0.1), average = log_step, gap = 0;
   for (int64_t t = 1; t <= options.warmup; ++t) {
     if (observer.should_stop()) throw Interrupted("stopped while tuning HMC");
-    const LocalInfo info = kernel(std::exp(log_step))->step(state, density, noise, uniforms);
+    const Info info = kernel(std::exp(log_step))->step(state, {noise, uniforms});
     const auto count = static_cast<double>(t);
     const double accepted = info.accept_prob.mean().item<double>();
     gap += (options.target_acceptance - accepted - gap) / (count + kOffset);

@@ -130,20 +130,21 @@ class Operator {
   std::vector<Tensor> masks_, times_;
 };
 
-class L2hmc final : public LocalKernel {
+class L2hmc final : public Kernel {
  public:
-  explicit L2hmc(std::shared_ptr<const Operator> op) : op_(std::move(op)) {}
-  LocalInfo step(LocalState& state, const Density& density, RowStreams noise, RowStreams uniforms) const override {
+  L2hmc(Density density, std::shared_ptr<const Operator> op)
+      : Kernel(decide_exactly(density)), density_(std::move(density)), op_(std::move(op)) {}
+  Move propose(const hastings::State& state, const ChainStreams& streams) const override {
     const at::NoGradGuard no_grad;
     const int64_t n = state.x.size(0);
-    const Tensor v = noise.normal(n, state.x.size(1)), ahead = at::lt(uniforms.uniform(n), 0.5);
+    const Tensor v = streams.noise.normal(n, state.x.size(1)), ahead = at::lt(streams.accept.uniform(n), 0.5);
     Evaluated last;  // the end of the trajectory, once it is there
-    const Moved to = (*op_)(state.x, v, ahead, [&](const Tensor& x) { return (last = density(x, true)).gradient; });
-    return metropolis_step(state, to.x, last, v.square().sum(-1) * -0.5, to.v.square().sum(-1) * -0.5 + to.log_det,
-                           uniforms.uniform(n));
+    const Moved to = (*op_)(state.x, v, ahead, [&](const Tensor& x) { return (last = density_(x, true)).gradient; });
+    return {to.x, last, v.square().sum(-1) * -0.5, to.v.square().sum(-1) * -0.5 + to.log_det};
   }
 
  private:
+  Density density_;
   std::shared_ptr<const Operator> op_;
 };
 
@@ -159,7 +160,7 @@ Tensor graph_force(const Target& target, double beta, const Tensor& at_x) {
 
 }  // namespace
 
-std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& given, Observer& observer) {
+std::unique_ptr<Kernel> learn_l2hmc(const Target& target, const L2hmcOptions& given, Observer& observer) {
   // Chains begin where a tuned HMC has come to; from far out no transition would be accepted, and none learned from.
   L2hmcOptions options = given;
   HmcOptions hmc;
@@ -213,7 +214,7 @@ std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOption
   }
   baseline::tell_skipped("L2HMC", skipped, options.iterations, observer);
   best.restore();
-  return std::make_unique<L2hmc>(op);
+  return std::make_unique<L2hmc>(density_of(target), op);
 }
 
 }  // namespace hastings

@@ -8,7 +8,7 @@
 
 #include "../core/tensor_adam.h"
 #include "hastings/core/error.h"
-#include "hastings/learn/objectives.h"
+#include "hastings/core/objectives.h"
 
 namespace hastings {
 namespace {

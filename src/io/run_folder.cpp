@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
+#include "hastings/core/fields.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/data/weights.h"
@@ -20,87 +21,6 @@ namespace hastings {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOptions, method, mixture, scale, particles, seed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LearnOptions, objective, batch, learning_rate, max_iterations,
-                                                max_seconds, target_acceptance, wanted_ess, window, patience,
-                                                reductions, lead_in, lead_share, clip, seed, threads)
-
-void to_json(json& j, const FlowSpec& s) {
-  j = {{"family", s.family},
-       {"couplings", s.couplings},
-       {"hidden", s.hidden},
-       {"activation", s.activation},
-       {"bins", s.bins},
-       {"bound", s.bound},
-       {"radial_bins", s.radial_bins},
-       {"max_log_scale", s.max_log_scale},
-       {"rotations", s.rotations},
-       {"precision", s.precision},
-       {"defensive", s.defensive},
-       {"base_components", s.base_components}};
-}
-
-void from_json(const json& j, FlowSpec& s) {
-  j.at("family").get_to(s.family);
-  j.at("couplings").get_to(s.couplings);
-  j.at("hidden").get_to(s.hidden);
-  j.at("activation").get_to(s.activation);
-  j.at("bins").get_to(s.bins);
-  j.at("bound").get_to(s.bound);
-  j.at("radial_bins").get_to(s.radial_bins);
-  j.at("max_log_scale").get_to(s.max_log_scale);
-  j.at("rotations").get_to(s.rotations);
-  j.at("precision").get_to(s.precision);
-  j.at("defensive").get_to(s.defensive);
-  j.at("base_components").get_to(s.base_components);
-}
-
-void to_json(json& j, const FitOptions& o) { j = {{"flow", o.flow}, {"start", o.start}, {"learn", o.learn}}; }
-
-void from_json(const json& j, FitOptions& o) {
-  j.at("flow").get_to(o.flow);
-  j.at("start").get_to(o.start);
-  j.at("learn").get_to(o.learn);
-}
-
-void to_json(json& j, const SampleOptions& o) {
-  j = {{"chains", o.chains},
-       {"draws", o.draws},
-       {"warmup", o.warmup},
-       {"thin", o.thin},
-       {"seed", o.seed},
-       {"local_moves", o.local_moves},
-       {"local_fraction", o.local_fraction},
-       {"local_step", o.local_step},
-       {"leapfrog_steps", o.leapfrog_steps}};
-}
-
-void from_json(const json& j, SampleOptions& o) {
-  o.chains = static_cast<int>(std::clamp<int64_t>(j.at("chains").get<int64_t>(), -1, 1 << 30));  // validate() says
-  j.at("draws").get_to(o.draws);
-  j.at("warmup").get_to(o.warmup);
-  j.at("thin").get_to(o.thin);
-  j.at("seed").get_to(o.seed);
-  j.at("local_moves").get_to(o.local_moves);
-  j.at("local_fraction").get_to(o.local_fraction);
-  j.at("local_step").get_to(o.local_step);
-  j.at("leapfrog_steps").get_to(o.leapfrog_steps);
-}
-
-void to_json(json& j, const SampleRequest& r) {
-  j = {{"options", r.options},
-       {"target_ess", r.target_ess},
-       {"max_seconds", r.max_seconds},
-       {"save_warmup", r.save_warmup}};
-}
-
-void from_json(const json& j, SampleRequest& r) {
-  j.at("options").get_to(r.options);
-  j.at("target_ess").get_to(r.target_ess);
-  j.at("max_seconds").get_to(r.max_seconds);
-  j.at("save_warmup").get_to(r.save_warmup);
-}
 
 std::string version() { return HASTINGS_VERSION; }
 

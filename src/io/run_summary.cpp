@@ -8,9 +8,9 @@
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
+#include "hastings/core/objectives.h"
 #include "hastings/diagnose/weights.h"
 #include "hastings/io/run_folder.h"
-#include "hastings/learn/objectives.h"
 
 namespace hastings {
 
@@ -74,7 +74,7 @@ RunSummary summarise_run(const Target& target, const SampleOptions& options, con
   s.chains = options.chains;
   s.draws = options.draws;
   s.learn_seconds = stored.learn_seconds;
-  s.learned_acceptance = options.local_moves == "none" ? stored.learned_acceptance : 0;
+  s.learned_acceptance = options.local_moves == LocalMoves::kNone ? stored.learned_acceptance : 0;
   s.sample_seconds = report.seconds;
   s.parameters = summarise_parameters(writer.names(), [&](int64_t i) { return writer.column(i); });
   if (writer.diagnosed() < options.draws) {
@@ -99,7 +99,7 @@ RunSummary summarise_run(const Target& target, const SampleOptions& options, con
     s.non_finite += chain.scan.non_finite;
     s.proposed += chain.steps;
   }
-  s.local_moves = options.local_moves;
+  s.local_moves = to_string(options.local_moves);
   s.local_share = local / std::max(1.0, local + static_cast<double>(s.proposed));
   s.independent_acceptance = accepted / std::max(1.0, static_cast<double>(s.proposed));
   if (!weights.empty()) {
@@ -112,7 +112,7 @@ RunSummary summarise_run(const Target& target, const SampleOptions& options, con
   } else {
     s.log_z = s.log_z_error = s.weight_share = s.pareto_k = s.acceptance_bound = std::nan("");
   }
-  if (options.local_moves == "none") {
+  if (options.local_moves == LocalMoves::kNone) {
     MeetingOptions meeting;
     meeting.seed = options.seed;
     const Meeting times = meeting_times(target, *stored.proposal, meeting);

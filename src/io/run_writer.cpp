@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
+#include "hastings/core/fields.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/core/parallel.h"

@@ -10,6 +10,7 @@
 
 #include "../core/clock.h"
 #include "hastings/core/error.h"
+#include "hastings/core/fields.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/diagnose/ess.h"

@@ -14,14 +14,11 @@ class Adam {
   // `rates`: a factor on the learning rate for each parameter; 0 keeps it fixed.
   explicit Adam(std::vector<double> rates) : rates_(std::move(rates)), first_(rates_.size()), second_(rates_.size()) {}
 
-  // Its memory, to store and to take up again.
-  std::vector<double> first() const { return first_; }
-  std::vector<double> second() const { return second_; }
-  int64_t steps() const { return steps_; }
-  void restore(std::vector<double> first, std::vector<double> second, int64_t steps) {
-    first_ = std::move(first);
-    second_ = std::move(second);
-    steps_ = steps;
+  template <class Archive>
+  void fields(Archive& a) {
+    a("first", first_);
+    a("second", second_);
+    a("steps", steps_);
   }
 
   void forget() {

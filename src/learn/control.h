@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "hastings/proposal/flow_proposal.h"
-#include "state.h"
 
 namespace hastings {
 
@@ -72,19 +71,18 @@ class Control {
   // Square of the controls' mean over the last steps, in units of its expectation if there were noise alone.
   double drift() const { return noise_ > 0 ? mean_square_ / noise_ : 0.0; }
 
-  void save(State& state) const {
-    put(state, "control.numbers", std::vector<double>{gg_, gu_, uu_, weight_, square_weight_, mean_square_, noise_});
-    put(state, "control.mean", mean_);
-    put(state, "control.counts", std::vector<int64_t>{on_, idle_});
-  }
-  void load(const State& state) {
-    const auto numbers = get_doubles(state, "control.numbers");
-    double* const own[] = {&gg_, &gu_, &uu_, &weight_, &square_weight_, &mean_square_, &noise_};
-    for (size_t i = 0; i < std::size(own); ++i) *own[i] = numbers.at(i);
-    mean_ = get_doubles(state, "control.mean");
-    const auto counts = get_integers(state, "control.counts");
-    on_ = counts.at(0) != 0;
-    idle_ = counts.at(1);
+  template <class Archive>
+  void fields(Archive& a) {
+    a("gg", gg_);
+    a("gu", gu_);
+    a("uu", uu_);
+    a("weight", weight_);
+    a("square_weight", square_weight_);
+    a("mean_square", mean_square_);
+    a("noise", noise_);
+    a("mean", mean_);
+    a("on", on_);
+    a("idle", idle_);
   }
 
  private:

@@ -1,13 +1,16 @@
+#include "hastings/learn/fit.h"
+
 #include <ATen/ATen.h>
 
 #include <chrono>
+#include <utility>
 
 #include "../core/clock.h"
-#include "hastings/core/accept.h"
+#include "hastings/chain/independent.h"
+#include "hastings/core/fields.h"
 #include "hastings/core/moments.h"
 #include "hastings/core/parallel.h"
-#include "hastings/learn/learner.h"
-#include "state.h"
+#include "hastings/learn/shape.h"
 
 namespace hastings {
 namespace {
@@ -45,103 +48,201 @@ void append(LearnResult& all, LearnResult more) {
   all.stopped = more.stopped;
 }
 
-void put_start(State& state, const Start& start) {
-  put(state, "start.method", start.method);
-  state["start.shift"] = start.whitening.shift;
-  state["start.factor"] = start.whitening.factor;
-  state["start.weights"] = start.base.log_weights;
-  state["start.means"] = start.base.means;
-  state["start.factors"] = start.base.factors;
-  put(state, "start.numbers", std::vector<double>{start.acceptance, static_cast<double>(start.modes)});
-  put(state, "start.history", start.history);
-}
-
-Start get_start(const State& state) {
-  Start start;
-  start.method = get_text(state, "start.method");
-  start.whitening = {in_state(state, "start.shift"), in_state(state, "start.factor")};
-  start.base = {in_state(state, "start.weights"), in_state(state, "start.means"), in_state(state, "start.factors")};
-  const auto numbers = get_doubles(state, "start.numbers");
-  start.acceptance = numbers.at(0);
-  start.modes = static_cast<int64_t>(numbers.at(1));
-  start.history = get_history(state, "start.history");
-  start.population = {in_state(state, "buffer.x").clone(), in_state(state, "buffer.log_prob").clone()};
-  return start;
-}
-
-void put_result(State& state, const LearnResult& r) {
-  put(state, "first.history", r.history);
-  put(state, "first.numbers", std::vector<double>{r.acceptance, r.acceptance_bound, r.seconds});
-  put(state, "first.counts", std::vector<int64_t>{r.iterations, r.skipped, r.non_finite});
-  put(state, "first.stopped", r.stopped);
-}
-
-LearnResult get_result(const State& state) {
-  LearnResult r;
-  r.history = get_history(state, "first.history");
-  const auto numbers = get_doubles(state, "first.numbers");
-  r.acceptance = numbers.at(0);
-  r.acceptance_bound = numbers.at(1);
-  r.seconds = numbers.at(2);
-  const auto counts = get_integers(state, "first.counts");
-  r.iterations = counts.at(0);
-  r.skipped = counts.at(1);
-  r.non_finite = counts.at(2);
-  r.stopped = get_text(state, "first.stopped");
-  return r;
-}
-
-// Adds to a state of learning what came before it: the start, and the result of the bend that grew couplings.
-class WholeStore final : public LearnStore {
- public:
-  WholeStore(LearnStore& store, const Start& start, double started, std::string family, const LearnResult* first,
-             State stored)
-      : store_(store),
-        start_(start),
-        started_(started),
-        family_(std::move(family)),
-        first_(first),
-        stored_(std::move(stored)) {}
-  bool due() override { return store_.due(); }
-  State load() override { return stored_; }
-  void save(const State& learning) override {
-    State state = learning;
-    put_start(state, start_);
-    put(state, "started", std::vector<double>{started_});
-    put(state, "family", family_);
-    if (first_) put_result(state, *first_);
-    store_.save(state);
-  }
-
- private:
-  LearnStore& store_;
-  const Start& start_;
-  double started_;
-  std::string family_;  // of the flow that learning began with
-  const LearnResult* first_;
-  State stored_;
-};
-
 // Acceptance rate of chains that the proposal drives by itself, from its own draws, after as many steps again.
 double acceptance_of_chains(const Target& target, const Proposal& proposal, uint64_t seed) {
   constexpr int64_t kChains = 64;
   constexpr int kSteps = 64;
   Stream stream(seed, Phase::kTrial, 0, Purpose::kProposal);
-  Tensor weight;
+  const IndependentKernel kernel(density_of(target), proposal);
+  State state = kernel.begin(kChains, stream);
   double accepted = 0;
-  for (int step = 0; step <= 2 * kSteps; ++step) {
-    const Draws draws = proposal.sample(kChains, stream);
-    const Tensor w = (target.log_prob(draws.x) - draws.log_q).nan_to_num(-1e300, -1e300, -1e300);
-    if (step == 0) {
-      weight = w;
-      continue;
-    }
-    const Tensor ratio = log_ratio(w, weight);
-    if (step > kSteps) accepted += ratio.clamp_max(0).exp().mean().item<double>() / kSteps;
-    weight = at::where(accept_mask(stream.uniform({kChains}).log(), ratio), w, weight);
+  for (int step = 1; step <= 2 * kSteps; ++step) {
+    const Info info = kernel.step(state, {stream, stream});
+    if (step > kSteps) accepted += info.accept_prob.mean().item<double>() / kSteps;
   }
   return accepted;
 }
+
+// The phases, one after the other. What was stored of an earlier process is taken up where it was: with the start, and
+// with what a bend had learned before it grew.
+class Fitting {
+ public:
+  Fitting(const Target& target, const FitOptions& options, Observer& observer, LearnStore* store)
+      : target_(target), options_(options), observer_(observer), store_(store) {}
+
+  Fit run() {
+    start();
+    choose();
+    if (!enough_) {
+      shape();
+      learn_flow();
+      grow();
+    }
+    settle();
+    return std::move(out_);
+  }
+
+ private:
+  // With learning's own state, all that is stored.
+  class Store final : public LearnStore {
+   public:
+    explicit Store(Fitting& fitting) : fitting_(fitting) {}
+    bool due() override { return fitting_.store_->due(); }
+    TensorMap load() override { return std::exchange(fitting_.stored_, {}); }
+    void save(const TensorMap& learning) override {
+      TensorMap all = to_tensors(fitting_.before_, "before.");
+      all.insert(learning.begin(), learning.end());
+      fitting_.store_->save(all);
+    }
+
+   private:
+    Fitting& fitting_;
+  };
+
+  // What came before the learning that is under way.
+  struct Before {
+    Start start;
+    double seconds = 0;  // of it
+    std::string family;  // of the flow that learning began with
+    bool grown = false;
+    LearnResult first;  // of that flow, once another has grown from it
+
+    template <class Archive>
+    void fields(Archive& a) {
+      a("start", start);
+      a("seconds", seconds);
+      a("family", family);
+      a("grown", grown);
+      a("first", first);
+    }
+  };
+
+  bool automatic() const { return options_.flow.family == "auto"; }
+  bool resumed() const { return resumed_; }
+  Start& begin() { return before_.start; }
+
+  void start() {
+    if (store_) stored_ = store_->load();
+    resumed_ = !stored_.empty();
+    if (resumed()) {
+      from_tensors(stored_, before_, "before.");
+      return;
+    }
+    StartOptions how = options_.start;
+    if (options_.flow.family == "realnvp") how.mixture = false;  // the paper's base is a Gaussian
+    begin() = find_start(target_, how, observer_);
+    const Population& found = begin().population;
+    check_repeats(target_, found.x.narrow(0, 0, std::min<int64_t>(64, found.x.size(0))));
+    before_.seconds = seconds_since(begin_);
+    buffer_ = {found.x.clone(), found.log_prob.clone()};
+  }
+
+  void use(const std::string& family) {
+    out_.flow = options_.flow;
+    out_.flow.family = family;
+    out_.flow = out_.flow.resolved(target_.dim());
+    out_.flow.base_components = begin().base.components();
+    out_.learn = options_.learn.resolved(out_.flow.family);
+  }
+  void build() { flow_ = make_flow_proposal(out_.flow, begin().whitening, begin().base, options_.start.seed); }
+
+  // The simplest proposal that does it. A posterior close to a Gaussian needs no splines, whatever its dimension.
+  void choose() {
+    use(options_.flow.family);
+    full_ = out_.flow.family == "bend" ? "coupling" : out_.flow.family;
+    const bool nearly = automatic() && out_.flow.family == "spline" && out_.flow.base_components == 1 &&
+                        target_.dim() > 1 && begin().acceptance >= kNearlyGaussian;
+    if (resumed() ? before_.family == "bend" : nearly) use("bend");
+    before_.family = out_.flow.family;
+    enough_ = automatic() && !resumed() && begin().acceptance >= std::max(out_.learn.target_acceptance, 0.99);
+    if (enough_) {
+      out_.flow.family = "gaussian";
+      out_.learning.acceptance = begin().acceptance;
+      out_.learning.stopped = "target-acceptance";
+    }
+    build();
+  }
+
+  void shape() {
+    if (resumed() || !out_.flow.shapes(target_.dim()) || out_.flow.base_components > 1 || begin().method == "none")
+      return;
+    begin().acceptance = shape_start(target_, begin().whitening, *flow_, buffer_, options_.start.seed);
+  }
+
+  LearnResult learned(const LearnOptions& how) {
+    if (!store_) return learn(target_, *flow_, buffer_, how, observer_);
+    if (!stored_.empty()) from_tensors(stored_, buffer_, "buffer.");
+    Store store(*this);
+    return learn(target_, *flow_, buffer_, how, observer_, &store);
+  }
+
+  void learn_flow() {
+    if (before_.grown) {
+      out_.learning = before_.first;
+    } else {
+      out_.learning = learned(out_.learn);
+    }
+  }
+
+  void grow() {
+    const LearnResult& first = out_.learning;
+    if (!automatic() || out_.flow.family != "bend" || first.acceptance >= kGrow || first.stopped == "max-seconds" ||
+        first.stopped == "wanted-ess")
+      return;
+    before_.grown = true;
+    before_.first = first;
+    use(full_);
+    const auto bend = std::move(flow_);
+    build();
+    copy_common(*bend, *flow_);
+    LearnOptions rest = out_.learn;
+    rest.stage = 1;
+    rest.max_iterations = std::max<int64_t>(0, rest.max_iterations - first.iterations);
+    if (rest.max_seconds > 0) rest.max_seconds = std::max(1e-3, rest.max_seconds - first.seconds);
+    append(out_.learning, learned(rest));
+  }
+
+  void settle() {
+    auto& history = out_.learning.history;
+    for (auto& row : history) row.seconds += before_.seconds;  // one clock for the whole
+    history.insert(history.begin(), begin().history.begin(), begin().history.end());
+    check_precision();
+    out_.proposal = std::move(flow_);
+    if (out_.flow.defensive > 0) {
+      const Moments wide = moments(buffer_.x);
+      out_.proposal = make_defensive(std::move(out_.proposal), out_.flow.defensive, {wide.mean, 1.5 * wide.factor});
+    }
+    out_.chain_acceptance = acceptance_of_chains(target_, *out_.proposal, options_.start.seed);
+    out_.start_method = begin().method;
+    out_.start_acceptance = begin().acceptance;
+    out_.modes = begin().modes;
+    out_.seconds = resumed() ? before_.seconds + out_.learning.seconds : seconds_since(begin_);
+  }
+
+  void check_precision() {
+    if (out_.flow.precision != "float") return;
+    out_.rounding = rounding_error(target_, out_.flow, *flow_, options_.start.seed);
+    if (out_.rounding < kRounding) return;
+    out_.flow.precision = "double";
+    const auto state = flow_->state();
+    build();
+    flow_->load(state);
+  }
+
+  const Target& target_;
+  const FitOptions& options_;
+  Observer& observer_;
+  LearnStore* store_;
+  TensorMap stored_;  // until learning has taken it up
+  bool resumed_ = false;
+  bool enough_ = false;  // a start that is as good as asked for needs no flow
+  Before before_;
+  std::string full_;  // what a bend grows into
+  std::unique_ptr<FlowProposal> flow_;
+  Population buffer_;
+  Fit out_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
@@ -167,91 +268,8 @@ double rounding_error(const Target& target, const FlowSpec& spec, const Proposal
 
 Fit fit(const Target& target, const FitOptions& options, Observer& observer, LearnStore* store) {
   options.validate();
-  const auto begin = std::chrono::steady_clock::now();
   const SingleThreaded single;
-  StartOptions start_options = options.start;
-  if (options.flow.family == "realnvp") start_options.mixture = false;  // the paper's base is a Gaussian
-  const State stored = store ? store->load() : State();
-  const bool resumed = !stored.empty(), grown_before = stored.count("first.counts") > 0;
-  Start start = resumed ? get_start(stored) : find_start(target, start_options, observer);
-  if (!resumed)
-    check_repeats(target, start.population.x.narrow(0, 0, std::min<int64_t>(64, start.population.x.size(0))));
-  const double started = resumed ? get_doubles(stored, "started").at(0) : seconds_since(begin);
-  Fit out;
-  const bool automatic = options.flow.family == "auto";
-  auto choose = [&](const std::string& family) {
-    FlowSpec spec = options.flow;
-    spec.family = family;
-    out.flow = spec.resolved(target.dim());
-    out.flow.base_components = start.base.components();
-    out.learn = options.learn.resolved(out.flow.family);
-  };
-  choose(options.flow.family);
-  const std::string full = out.flow.family == "bend" ? "coupling" : out.flow.family;  // what a bend grows into
-  // The simplest proposal that does it. A posterior close to a Gaussian needs no splines, whatever its dimension; a
-  // start that is already as good as asked for needs no flow.
-  const bool nearly = automatic && out.flow.family == "spline" && out.flow.base_components == 1 && target.dim() > 1 &&
-                      start.acceptance >= kNearlyGaussian;
-  if (resumed ? get_text(stored, "family") == "bend" : nearly) choose("bend");
-  const std::string family = out.flow.family;
-  const bool enough = automatic && !resumed && start.acceptance >= std::max(out.learn.target_acceptance, 0.99);
-  if (enough) out.flow.family = "gaussian";
-  auto build = [&] { return make_flow_proposal(out.flow, start.whitening, start.base, options.start.seed); };
-  std::unique_ptr<FlowProposal> flow = build();
-  Population buffer{start.population.x.clone(), start.population.log_prob.clone()};
-  LearnResult& learning = out.learning;
-  if (enough) {
-    learning.acceptance = start.acceptance;
-    learning.stopped = "target-acceptance";
-  } else {
-    auto learned = [&](const LearnOptions& how, const LearnResult* first, const State& from) {
-      if (!store) return learn(target, *flow, buffer, how, observer);
-      WholeStore whole(*store, start, started, family, first, from);
-      return learn(target, *flow, buffer, how, observer, &whole);
-    };
-    if (grown_before) {
-      learning = get_result(stored);
-    } else {
-      if (!resumed && out.flow.shapes(target.dim()) && out.flow.base_components == 1 && start.method != "none")
-        start.acceptance = shape_start(target, start.whitening, *flow, buffer, options.start.seed);
-      learning = learned(out.learn, nullptr, stored);
-    }
-    if (automatic && out.flow.family == "bend" && learning.acceptance < kGrow && learning.stopped != "max-seconds" &&
-        learning.stopped != "wanted-ess") {
-      choose(full);
-      auto grown = build();
-      copy_common(*flow, *grown);
-      flow = std::move(grown);
-      LearnOptions rest = out.learn;
-      rest.stage = 1;
-      rest.max_iterations = std::max<int64_t>(0, rest.max_iterations - learning.iterations);
-      if (rest.max_seconds > 0) rest.max_seconds = std::max(1e-3, rest.max_seconds - learning.seconds);
-      const LearnResult first = learning;
-      append(learning, learned(rest, &first, grown_before ? stored : State()));
-    }
-  }
-  for (auto& row : learning.history) row.seconds += started;  // one clock for the whole
-  learning.history.insert(learning.history.begin(), start.history.begin(), start.history.end());
-  if (out.flow.precision == "float") {
-    out.rounding = rounding_error(target, out.flow, *flow, options.start.seed);
-    if (!(out.rounding < kRounding)) {
-      out.flow.precision = "double";
-      const auto state = flow->state();
-      flow = build();
-      flow->load(state);
-    }
-  }
-  out.proposal = std::move(flow);
-  if (out.flow.defensive > 0) {
-    const Moments wide = moments(buffer.x);
-    out.proposal = make_defensive(std::move(out.proposal), out.flow.defensive, {wide.mean, 1.5 * wide.factor});
-  }
-  out.chain_acceptance = acceptance_of_chains(target, *out.proposal, options.start.seed);
-  out.start_method = start.method;
-  out.start_acceptance = start.acceptance;
-  out.modes = start.modes;
-  out.seconds = resumed ? started + learning.seconds : seconds_since(begin);
-  return out;
+  return Fitting(target, options, observer, store).run();
 }
 
 }  // namespace hastings

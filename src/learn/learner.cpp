@@ -3,22 +3,17 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "../core/clock.h"
 #include "hastings/core/error.h"
-#include "schedule.h"
-#include "state.h"
-#include "step.h"
+#include "learning.h"
 
 namespace hastings {
 namespace {
 
 constexpr double kSettle = 0.4;           // candidates at the end of a window, as a share of those in it
-constexpr double kLagOne = 0.04;          // autocorrelation at lag one that is as good as none (the paper's is 0.05)
-constexpr double kUsable = 0.8;           // acceptance below which no proposal is left as it is
-constexpr int64_t kStartCost = 16;        // evaluations of the start, for each point of the buffer
 constexpr int64_t kMaxSkippedInRow = 50;  // non-finite steps in a row before learning gives up
 
 }  // namespace
@@ -56,168 +51,169 @@ LearnOptions LearnOptions::resolved(const std::string& family) const {
   return o;
 }
 
+Learning::Learning(const Target& target, FlowProposal& proposal, Population& buffer, const LearnOptions& options,
+                   Observer& observer)
+    : target_(target),
+      proposal_(proposal),
+      buffer_(buffer),
+      options_(options),
+      observer_(observer),
+      batch_(std::min(options.batch, buffer.x.size(0))),
+      settle_(std::max<int64_t>(1, std::lround(kSettle * static_cast<double>(options.window * batch_) /
+                                               static_cast<double>(buffer.x.size(0))))),
+      vi_(parse_objective(options.objective) == Objective::kVi),
+      step_(target, proposal, options, batch_),
+      schedule_(options_, 0, 0),
+      good_(options.target_acceptance),
+      pays_no_more_(options.wanted_ess, buffer.x.size(0), batch_),
+      noise_(options.seed, Phase::kLearn, static_cast<uint64_t>(options.stage), Purpose::kProposal),
+      accept_(options.seed, Phase::kLearn, static_cast<uint64_t>(options.stage), Purpose::kAccept),
+      rows_(options.seed, Phase::kLearn, static_cast<uint64_t>(options.stage), Purpose::kBatch),
+      judge_noise_(options.seed, Phase::kJudge, static_cast<uint64_t>(options.stage), Purpose::kProposal),
+      judge_accept_(options.seed, Phase::kJudge, static_cast<uint64_t>(options.stage), Purpose::kAccept) {
+  result_.stopped = "max-iterations";
+  order_ = rows_.permutation(buffer.x.size(0));
+}
+
+void Learning::begin() {
+  const Step::Judgement start = judge();  // what learning has to beat
+  good_.begin(start.lag_one);
+  result_.acceptance = start.value.acceptance;
+  result_.acceptance_bound = acceptance_lower_bound(start.value.symmetric_kl);
+  schedule_ = Schedule(options_, start.value.acceptance, start.value.symmetric_kl);
+  if (vi_) return;
+  if (good_(start)) stop("target-acceptance");
+  if (pays_no_more_(start, good_.last_lag(), 0)) stop("wanted-ess");
+}
+
+void Learning::resume(const TensorMap& stored) {
+  from_tensors(stored, *this);
+  step_.resume();
+}
+
+TensorMap Learning::stored() {
+  const double before = std::exchange(stored_seconds_, elapsed());
+  TensorMap out = to_tensors(*this);
+  stored_seconds_ = before;
+  return out;
+}
+
+double Learning::elapsed() const { return stored_seconds_ + seconds_since(begin_); }
+
+Step::Judgement Learning::judge() { return step_.judge(buffer_, settle_, {judge_noise_, judge_accept_}); }
+
+Tensor Learning::next_rows() {
+  if (at_row_ + batch_ > order_.size(0)) {
+    order_ = rows_.permutation(order_.size(0));
+    at_row_ = 0;
+  }
+  at_row_ += batch_;
+  return order_.narrow(0, at_row_ - batch_, batch_);
+}
+
+void Learning::step() {
+  const Tensor rows = next_rows();
+  const auto out =
+      step_.take(schedule_.objective(), noise_.normal({batch_, proposal_.noise_dim()}), buffer_.x.index_select(0, rows),
+                 buffer_.log_prob.index_select(0, rows), schedule_.rate_at(result_.iterations));
+  ++result_.iterations;
+  result_.non_finite += out.value.non_finite;
+  count_skipped(out.skipped);
+  if (out.skipped) return;
+  if (!vi_) move_buffer(out, rows);
+  loss_ += out.value.loss;
+  ++in_window_;
+}
+
+// The buffer's chains move by the accept rule with the candidates of the step.
+void Learning::move_buffer(const Step::Outcome& out, const Tensor& rows) {
+  const Tensor moved = accepted_rows(out.candidate, out.state, accept_), to = rows.index_select(0, moved);
+  buffer_.x.index_copy_(0, to, out.x.index_select(0, moved));
+  buffer_.log_prob.index_copy_(0, to, out.log_prob.index_select(0, moved));
+}
+
+void Learning::count_skipped(bool skipped) {
+  result_.skipped += skipped;
+  skipped_in_row_ = skipped ? skipped_in_row_ + 1 : 0;
+  if (skipped_in_row_ < kMaxSkippedInRow) return;
+  throw NumericalError(
+      fmt::format("target {}: loss or gradient was not finite in {} steps in a row; try a smaller "
+                  "--learning-rate, --init anneal, or --precision double",
+                  target_.name(), skipped_in_row_));
+}
+
+bool Learning::window_ends() const {
+  return in_window_ >= options_.window || result_.iterations >= options_.max_iterations || out_of_time();
+}
+
+void Learning::end_window() {
+  const bool late = out_of_time();
+  LearnProgress row;
+  row.phase = to_string(schedule_.objective());
+  row.iteration = result_.iterations;
+  row.max_iterations = options_.max_iterations;
+  row.loss = loss_ / static_cast<double>(std::max<int64_t>(in_window_, 1));
+  const Step::Judgement judged = judge();
+  step_.review_control();
+  row.acceptance = judged.value.acceptance;
+  row.acceptance_bound = acceptance_lower_bound(judged.value.symmetric_kl);
+  keep_if_best(row);
+  row.learning_rate = schedule_.rate();
+  row.seconds = elapsed();
+  row.max_seconds = options_.max_seconds;
+  result_.history.push_back(row);
+  observer_.on_learn(row);
+  const double done = static_cast<double>(result_.iterations) / static_cast<double>(options_.max_iterations);
+  const bool back = schedule_.window(row.loss, row.acceptance, judged.value.symmetric_kl, done);
+  if (back && !vi_) {  // a smaller rate improves on the best there was, not on where noise has led meanwhile
+    step_.roll_back();
+    schedule_.warm_up(result_.iterations);
+  }
+  loss_ = 0;
+  in_window_ = 0;
+  stop_if_due(judged, late);
+}
+
+// Variational inference is judged by its own loss: it may well lose acceptance, and modes, on its way.
+void Learning::keep_if_best(const LearnProgress& row) {
+  if (vi_ ? !(row.loss < best_loss_) : !(row.acceptance >= result_.acceptance)) return;
+  best_loss_ = row.loss;
+  step_.keep_average();
+  result_.acceptance = row.acceptance;
+  result_.acceptance_bound = row.acceptance_bound;
+}
+
+void Learning::stop_if_due(const Step::Judgement& judged, bool late) {
+  if (late) stop("max-seconds");
+  if (!vi_ && pays_no_more_(judged, good_.last_lag(), result_.iterations)) stop("wanted-ess");
+  if (good_(judged)) stop("target-acceptance");
+  if (schedule_.finished()) stop("converged");
+}
+
+LearnResult Learning::result() {
+  step_.use_best();
+  result_.seconds = elapsed();
+  return std::move(result_);
+}
+
 LearnResult learn(const Target& target, FlowProposal& proposal, Population& buffer, const LearnOptions& given,
                   Observer& observer, LearnStore* store) {
   given.validate();
-  const LearnOptions options = given.resolved("");
-  const auto begin = std::chrono::steady_clock::now();
-  double before = 0;  // seconds of an earlier process
-  auto elapsed = [&] { return before + seconds_since(begin); };
-  const int64_t size = buffer.x.size(0), batch = std::min(options.batch, size);
-  const auto stage = static_cast<uint64_t>(options.stage);
-  const Streams learning{options.seed, Phase::kLearn, stage}, judging{options.seed, Phase::kJudge, stage};
-  Stream noise = learning(Purpose::kProposal), uniforms = learning(Purpose::kAccept), rows = learning(Purpose::kBatch);
-  Stream judge_noise = judging(Purpose::kProposal), judge_uniforms = judging(Purpose::kAccept);
-  LearnResult result;
-  Step step(target, proposal, options, batch);
-  Tensor order = rows.permutation(size);
-  const State stored = store ? store->load() : State();
-  const auto in_windows = static_cast<double>(options.window * batch) / static_cast<double>(size);
-  const int64_t settle = std::max<int64_t>(1, std::lround(kSettle * in_windows));
-  auto judge = [&] { return step.judge(buffer, settle, judge_noise, judge_uniforms); };
-  const auto start = stored.empty() ? judge() : Step::Judgement{};  // what learning has to beat
-  const ObjectiveValue& first = start.value;
-  double last_lag = start.lag_one;
-  // Drawing what is wanted with the proposal as it is, against what was spent so far, in evaluations of the density (a
-  // gradient counted as two): learning beyond that cannot pay.
-  auto pays_no_more = [&](const Step::Judgement& j) {
-    if (options.wanted_ess <= 0 || j.value.acceptance < kUsable) return false;
-    const double lag = std::min(0.99, std::max(j.lag_one, last_lag)), efficiency = (1 - lag) / (1 + lag);
-    const auto spent = static_cast<double>(kStartCost * size + 3 * batch * result.iterations);
-    return options.wanted_ess / efficiency <= spent;
-  };
-  auto good = [&](const Step::Judgement& j) {  // two judgements together: one alone may be lucky
-    const double lag = 0.5 * (j.lag_one + last_lag);
-    last_lag = j.lag_one;
-    return j.value.acceptance >= options.target_acceptance && lag < kLagOne;
-  };
-  result.acceptance = first.acceptance;
-  result.acceptance_bound = acceptance_lower_bound(first.symmetric_kl);
-  Schedule schedule(options, first.acceptance, first.symmetric_kl);
-  int64_t at_row = 0, in_window = 0, skipped_in_row = 0;
-  const bool vi = parse_objective(options.objective) == Objective::kVi;
-  double loss = 0, best_loss = std::numeric_limits<double>::infinity();
-  result.stopped = "max-iterations";
-  const bool enough = pays_no_more(start);
-  if (stored.empty() && !vi && (good(start) || enough)) {  // nothing to learn
-    result.stopped = enough ? "wanted-ess" : "target-acceptance";
-    result.seconds = seconds_since(begin);
-    return result;
+  Learning learning(target, proposal, buffer, given.resolved(""), observer);
+  const TensorMap stored = store ? store->load() : TensorMap();
+  if (stored.empty()) {
+    learning.begin();
+  } else {
+    learning.resume(stored);
   }
-  const std::vector<Stream*> streams = {&noise, &uniforms, &rows, &judge_noise, &judge_uniforms};
-  auto save = [&] {
-    State state;
-    step.save(state);
-    schedule.save(state);
-    state["buffer.x"] = buffer.x;
-    state["buffer.log_prob"] = buffer.log_prob;
-    state["order"] = order;
-    std::vector<int64_t> counts = {at_row, skipped_in_row, result.iterations, result.skipped, result.non_finite};
-    for (const Stream* stream : streams) counts.push_back(static_cast<int64_t>(stream->position()));
-    put(state, "learn.counts", counts);
-    put(state, "learn.numbers",
-        std::vector<double>{best_loss, last_lag, result.acceptance, result.acceptance_bound, elapsed()});
-    put(state, "learn.history", result.history);
-    store->save(state);
-  };
-  if (!stored.empty()) {
-    const auto counts = get_integers(stored, "learn.counts");
-    if (counts.size() != 5 + streams.size() || !stored.contains("control.numbers"))
-      throw DataError("the stored state of learning is of another version of the program");
-    step.load(stored);
-    schedule.load(stored);
-    buffer.x.copy_(in_state(stored, "buffer.x"));
-    buffer.log_prob.copy_(in_state(stored, "buffer.log_prob"));
-    order = in_state(stored, "order").clone();
-    at_row = counts.at(0);
-    skipped_in_row = counts.at(1);
-    result.iterations = counts.at(2);
-    result.skipped = counts.at(3);
-    result.non_finite = counts.at(4);
-    for (size_t i = 0; i < streams.size(); ++i) streams[i]->seek(static_cast<uint64_t>(counts.at(5 + i)));
-    const auto numbers = get_doubles(stored, "learn.numbers");
-    best_loss = numbers.at(0);
-    last_lag = numbers.at(1);
-    result.acceptance = numbers.at(2);
-    result.acceptance_bound = numbers.at(3);
-    before = numbers.at(4);
-    result.history = get_history(stored, "learn.history");
-  }
-  while (result.iterations < options.max_iterations) {
+  while (!learning.finished()) {
     if (observer.should_stop()) throw Interrupted("stopped while learning");
-    if (at_row + batch > size) {
-      order = rows.permutation(size);
-      at_row = 0;
-    }
-    const Tensor chosen = order.narrow(0, at_row, batch);
-    at_row += batch;
-    const auto out =
-        step.take(schedule.objective(), noise.normal({batch, proposal.noise_dim()}), buffer.x.index_select(0, chosen),
-                  buffer.log_prob.index_select(0, chosen), schedule.rate_at(result.iterations));
-    ++result.iterations;
-    result.non_finite += out.value.non_finite;
-    if (out.skipped) {
-      ++result.skipped;
-      if (++skipped_in_row >= kMaxSkippedInRow) {
-        throw NumericalError(
-            fmt::format("target {}: loss or gradient was not finite in {} steps in a row; try a smaller "
-                        "--learning-rate, --init anneal, or --precision double",
-                        target.name(), skipped_in_row));
-      }
-    } else {
-      skipped_in_row = 0;
-      if (!vi) {  // the buffer's chains move by the accept rule with these very candidates
-        const Tensor moved = accepted_rows(out.candidate, out.state, uniforms), to = chosen.index_select(0, moved);
-        buffer.x.index_copy_(0, to, out.x.index_select(0, moved));
-        buffer.log_prob.index_copy_(0, to, out.log_prob.index_select(0, moved));
-      }
-      loss += out.value.loss;
-      ++in_window;
-    }
-    const bool out_of_time = options.max_seconds > 0 && elapsed() > options.max_seconds;
-    if (in_window < options.window && !out_of_time && result.iterations < options.max_iterations) continue;
-    const auto count = static_cast<double>(std::max<int64_t>(in_window, 1));
-    LearnProgress row;
-    row.phase = to_string(schedule.objective());
-    row.iteration = result.iterations;
-    row.max_iterations = options.max_iterations;
-    row.loss = loss / count;
-    const auto judged = judge();
-    step.review_control();
-    const ObjectiveValue& averaged = judged.value;
-    row.acceptance = averaged.acceptance;
-    row.acceptance_bound = acceptance_lower_bound(averaged.symmetric_kl);
-    // Variational inference is judged by its own loss: it may well lose acceptance, and modes, on its way.
-    const bool best = vi ? row.loss < best_loss : row.acceptance >= result.acceptance;
-    if (best) {
-      best_loss = row.loss;
-      step.keep_average();
-      result.acceptance = row.acceptance;
-      result.acceptance_bound = row.acceptance_bound;
-    }
-    row.learning_rate = schedule.rate();
-    row.seconds = elapsed();
-    row.max_seconds = options.max_seconds;
-    result.history.push_back(row);
-    observer.on_learn(row);
-    const double done = static_cast<double>(result.iterations) / static_cast<double>(options.max_iterations);
-    const bool back = schedule.window(row.loss, row.acceptance, averaged.symmetric_kl, done);
-    if (back && !vi) {  // a smaller rate improves on the best there was, not on where noise has led meanwhile
-      step.roll_back();
-      schedule.warm_up(result.iterations);
-    }
-    loss = 0;
-    in_window = 0;
-    if (out_of_time) result.stopped = "max-seconds";
-    if (!vi && pays_no_more(judged)) result.stopped = "wanted-ess";
-    if (good(judged)) result.stopped = "target-acceptance";
-    if (schedule.finished()) result.stopped = "converged";
-    if (result.stopped != "max-iterations") break;
-    if (store && store->due()) save();
+    learning.step();
+    if (!learning.window_ends()) continue;
+    learning.end_window();
+    if (store && !learning.finished() && store->due()) store->save(learning.stored());
   }
-  step.use_best();
-  result.seconds = elapsed();
-  return result;
+  return learning.result();
 }
 
 }  // namespace hastings

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "hastings/learn/learner.h"
-#include "state.h"
 
 namespace hastings {
 
@@ -69,24 +67,18 @@ class Schedule {
     return (due || waited_ >= options_.patience) && lower_rate();
   }
 
-  void save(State& state) const {
-    put(state, "schedule.numbers", std::vector<double>{rate_, best_, best_loss_, peak_});
-    put(state, "schedule.counts",
-        std::vector<int64_t>{static_cast<int64_t>(objective_), waited_, reductions_, since_, finished_, lost_});
-  }
-  void load(const State& state) {
-    const auto numbers = get_doubles(state, "schedule.numbers");
-    rate_ = numbers.at(0);
-    best_ = numbers.at(1);
-    best_loss_ = numbers.at(2);
-    peak_ = numbers.at(3);
-    const auto counts = get_integers(state, "schedule.counts");
-    objective_ = static_cast<Objective>(counts.at(0));
-    waited_ = counts.at(1);
-    reductions_ = counts.at(2);
-    since_ = counts.at(3);
-    finished_ = counts.at(4) != 0;
-    lost_ = counts.at(5);
+  template <class Archive>
+  void fields(Archive& a) {
+    a("objective", objective_);
+    a("rate", rate_);
+    a("best", best_);
+    a("best_loss", best_loss_);
+    a("peak", peak_);
+    a("waited", waited_);
+    a("reductions", reductions_);
+    a("since", since_);
+    a("finished", finished_);
+    a("lost", lost_);
   }
 
  private:
@@ -101,7 +93,7 @@ class Schedule {
   static constexpr double kOverlap = 0.4, kClose = 2.0, kWarmUp = 100;
   static constexpr double kLost = 0.7;  // share of the best acceptance rate
   static constexpr int64_t kTries = 10;
-  const LearnOptions& options_;
+  LearnOptions options_;
   Objective goal_, objective_;
   double rate_, peak_, best_ = 0, best_loss_ = std::numeric_limits<double>::infinity();
   int64_t waited_ = 0, lost_ = 0, reductions_ = 0, since_ = 0;

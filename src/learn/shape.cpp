@@ -1,11 +1,5 @@
-// What can be known of a flow without learning it.
-//
-// Radial layer: its spline carries the base's radii to those of the population, quantile by quantile.
-//
-// Bend layer: with the target's third derivatives at its mode it is known in closed form.
-// In whitened coordinates log p = const - z.z/2 + c(z, z, z)/6 + .... For y = z + f(z) to carry N(0, I) to p, to first
-// order in c, div f - z.f + c(z, z, z)/6 = 0. With f triangular, f_i takes the terms whose last coordinate is i:
-//   f_i = sum_{j,k<i} c_ijk/2 z_j z_k + z_i sum_{j<i} c_iij/2 z_j + c_iii/6 z_i^2 + b_i,   b = the gradient of div f.
+#include "hastings/learn/shape.h"
+
 #include <ATen/ATen.h>
 
 #include <boost/math/special_functions/gamma.hpp>
@@ -13,8 +7,13 @@
 #include <span>
 
 #include "hastings/core/moments.h"
-#include "hastings/learn/overlap.h"
 
+// Radial layer: its spline carries the base's radii to those of the population, quantile by quantile.
+//
+// Bend layer: with the target's third derivatives at its mode it is known in closed form.
+// In whitened coordinates log p = const - z.z/2 + c(z, z, z)/6 + .... For y = z + f(z) to carry N(0, I) to p, to first
+// order in c, div f - z.f + c(z, z, z)/6 = 0. With f triangular, f_i takes the terms whose last coordinate is i:
+//   f_i = sum_{j,k<i} c_ijk/2 z_j z_k + z_i sum_{j<i} c_iij/2 z_j + c_iii/6 z_i^2 + b_i,   b = the gradient of div f.
 namespace hastings {
 namespace {
 

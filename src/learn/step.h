@@ -9,11 +9,11 @@
 
 #include "adam.h"
 #include "control.h"
+#include "hastings/chain/independent.h"
 #include "hastings/core/accept.h"
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
 #include "hastings/learn/learner.h"
-#include "state.h"
 
 namespace hastings {
 
@@ -121,23 +121,17 @@ class Step {
     adam_.forget();
   }
 
-  void save(State& state) const {
-    put(state, "step.values", values_);
-    put(state, "step.average", average_);
-    put(state, "step.best", best_);
-    put(state, "adam.first", adam_.first());
-    put(state, "adam.second", adam_.second());
-    put(state, "adam.steps", std::vector<int64_t>{adam_.steps()});
-    control_.save(state);
+  template <class Archive>
+  void fields(Archive& a) {
+    a("values", values_);
+    a("average", average_);
+    a("best", best_);
+    a("adam", adam_);
+    a("control", control_);
   }
-  void load(const State& state) {
-    values_ = get_doubles(state, "step.values");
-    average_ = get_doubles(state, "step.average");
-    best_ = get_doubles(state, "step.best");
-    if (values_.size() != gradient_.size()) throw DataError("the stored state of learning is of another flow");
-    adam_.restore(get_doubles(state, "adam.first"), get_doubles(state, "adam.second"),
-                  get_integers(state, "adam.steps").at(0));
-    control_.load(state);
+  void resume() {  // after fields() were read
+    if (values_.size() != gradient_.size() || average_.size() != gradient_.size() || best_.size() != gradient_.size())
+      throw DataError("the stored state of learning is of another flow");
     proposal_.set_parameters(values_);
   }
 
@@ -148,36 +142,35 @@ class Step {
   };
   // While the proposal moved, the buffer's chains followed it, and it looks better to them than it is. So they first
   // make `steps` steps with the averaged proposal, frozen; the last of them is what is judged.
-  Judgement judge(Population& buffer, int64_t steps, Stream& noise, Stream& uniforms) {
+  Judgement judge(Population& buffer, int64_t steps, const ChainStreams& streams) {
     proposal_.set_parameters(average_);
-    const int64_t n = buffer.x.size(0), blocks = (n + kShardRows - 1) / kShardRows;
-    const Tensor x = at::empty_like(buffer.x), log_prob = at::empty({n}, at::kDouble);
-    const Tensor candidate = at::empty({n}, at::kDouble), state = at::empty({n}, at::kDouble);
+    const IndependentKernel kernel(density_of(target_), proposal_, {kShardRows, threads_});
+    State chains{buffer.x, buffer.log_prob, {}, log_q(buffer.x)};
     Judgement out;
     for (int64_t k = 0; k < steps; ++k) {
-      const Tensor z = noise.normal({n, proposal_.noise_dim()});
-      parallel_tasks(blocks, threads_, [&](int64_t b) {
-        auto rows = [&](const Tensor& t) {
-          return t.narrow(0, b * kShardRows, std::min(kShardRows, n - b * kShardRows));
-        };
-        const Draws draws = proposal_.from_noise(rows(z));
-        rows(x).copy_(draws.x);
-        rows(log_prob).copy_(target_.log_prob(draws.x));
-        rows(candidate).copy_(rows(log_prob) - draws.log_q);
-        if (k == 0) rows(state).copy_(rows(buffer.log_prob) - proposal_.log_prob(rows(buffer.x)));
-      });
-      if (k + 1 == steps) out = {evaluate(Objective::kAr, candidate, state), lag_one(candidate, state, buffer.x)};
-      const Tensor moved = accepted_rows(candidate, state, uniforms);
-      auto move = [&](const Tensor& to, const Tensor& from) { to.index_copy_(0, moved, from.index_select(0, moved)); };
-      move(buffer.x, x);
-      move(buffer.log_prob, log_prob);
-      move(state, candidate);
+      const Move move = kernel.propose(chains, streams);
+      if (k + 1 == steps) {
+        const Tensor candidate = IndependentKernel::log_weight(move), state = IndependentKernel::log_weight(chains);
+        out = {evaluate(Objective::kAr, candidate, state), lag_one(candidate, state, chains.x)};
+      }
+      kernel.decide(chains, move, streams);
     }
+    buffer = {chains.x, chains.log_prob};
     proposal_.set_parameters(values_);
     return out;
   }
 
  private:
+  Tensor log_q(const Tensor& x) const {
+    const int64_t n = x.size(0);
+    Tensor out = at::empty({n}, at::kDouble);
+    parallel_tasks((n + kShardRows - 1) / kShardRows, threads_, [&](int64_t b) {
+      const int64_t from = b * kShardRows, rows = std::min(kShardRows, n - from);
+      out.narrow(0, from, rows).copy_(proposal_.log_prob(x.narrow(0, from, rows)));
+    });
+    return out;
+  }
+
   static std::vector<double> rates_of(const FlowProposal& proposal) {
     std::vector<double> rates;
     for (const auto& slot : proposal.slots())

@@ -49,4 +49,33 @@ GaussianMixture GaussianMixture::standard(int64_t dim) {
   return {at::zeros({1}, at::kDouble), at::zeros({1, dim}, at::kDouble), at::eye(dim, at::kDouble).unsqueeze(0)};
 }
 
+namespace {
+
+class MixtureProposal final : public Proposal {
+ public:
+  explicit MixtureProposal(GaussianMixture mixture) : mixture_(std::move(mixture)) {}
+  int64_t dim() const override { return mixture_.dim(); }
+  int64_t noise_dim() const override { return mixture_.dim() + 1; }
+  Draws from_noise(const Tensor& noise) const override {
+    const Tensor x = mixture_.from_noise(noise);
+    return {x, mixture_.log_prob(x)};
+  }
+  Tensor log_prob(const Tensor& x) const override { return mixture_.log_prob(x); }
+  std::map<std::string, Tensor> state() const override {
+    return {{"log_weights", mixture_.log_weights}, {"means", mixture_.means}, {"factors", mixture_.factors}};
+  }
+  void load(const std::map<std::string, Tensor>& state) override {
+    mixture_ = {state.at("log_weights"), state.at("means"), state.at("factors")};
+  }
+
+ private:
+  GaussianMixture mixture_;
+};
+
+}  // namespace
+
+std::unique_ptr<Proposal> make_mixture_proposal(const GaussianMixture& mixture) {
+  return std::make_unique<MixtureProposal>(mixture);
+}
+
 }  // namespace hastings

@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "hastings/chain/kernel.h"
 #include "hastings/core/events.h"
-#include "hastings/learn/learner.h"
-#include "hastings/sample/density.h"
+#include "hastings/learn/fit.h"
 
 namespace hastings {
 
@@ -18,7 +18,7 @@ struct HmcOptions {
   uint64_t seed = 1;
 };
 struct TunedHmc {
-  std::unique_ptr<LocalKernel> kernel;
+  std::unique_ptr<Kernel> kernel;
   double step_size = 0;
   Tensor states;  // [chains, dim] where tuning ended
 };
@@ -38,7 +38,7 @@ struct L2hmcOptions {
   double heads = 0.045;         // size of the networks' last layers at the start: next to plain HMC
   uint64_t seed = 1;
 };
-std::unique_ptr<LocalKernel> learn_l2hmc(const Target& target, const L2hmcOptions& options, Observer& observer);
+std::unique_ptr<Kernel> learn_l2hmc(const Target& target, const L2hmcOptions& options, Observer& observer);
 
 // A-NICE-MC (Song, Zhao and Ermon 2017): a volume-preserving network on (x, v), trained against a pairwise critic
 // (WGAN-GP) on draws that the chain itself bootstraps.
@@ -55,7 +55,7 @@ struct AniceOptions {
   double heads = 0.1;  // size of the couplings' last layers at the start: small moves
   uint64_t seed = 1;
 };
-std::unique_ptr<LocalKernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer);
+std::unique_ptr<Kernel> learn_anice(const Target& target, const AniceOptions& options, Observer& observer);
 
 // Variational MCMC (de Freitas, Hojen-Sorensen, Jordan and Russell 2001): candidates from a flow learned by the reverse
 // KL, or from a random walk, with the ratio of the whole mixture.
@@ -66,7 +66,7 @@ struct VariationalMcmcOptions {
   double step = 0.5;   // of the walk, in units of the flow's spread
   uint64_t seed = 1;
 };
-std::unique_ptr<LocalKernel> learn_variational_mcmc(const Target& target, const VariationalMcmcOptions& options,
-                                                    Observer& observer);
+std::unique_ptr<Kernel> learn_variational_mcmc(const Target& target, const VariationalMcmcOptions& options,
+                                               Observer& observer);
 
 }  // namespace hastings

@@ -38,6 +38,14 @@ struct ScanInfo {
   int64_t non_finite = 0;     // candidates rejected for a non-finite weight
   int64_t longest_run = 0;    // longest stay at one state
   double acceptance_sum = 0;  // sum of min(1, e^r), the Rao–Blackwellised count of acceptances
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("accepted", accepted);
+    a("non_finite", non_finite);
+    a("longest_run", longest_run);
+    a("acceptance_sum", acceptance_sum);
+  }
 };
 
 // Runs the chain over a batch of candidates. held[i] is the index of the candidate that is the state

@@ -19,6 +19,20 @@ struct LearnProgress {
   double learning_rate = 0;
   double seconds = 0;      // since learning began
   double max_seconds = 0;  // 0: no limit
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("phase", phase);
+    a("iteration", iteration);
+    a("max_iterations", max_iterations);
+    a("loss", loss);
+    a("acceptance", acceptance);
+    a("acceptance_bound", acceptance_bound);
+    a("beta", beta);
+    a("learning_rate", learning_rate);
+    a("seconds", seconds);
+    a("max_seconds", max_seconds);
+  }
 };
 
 struct SampleProgress {

@@ -10,22 +10,13 @@
 
 #include "hastings/core/output_folder.h"
 #include "hastings/diagnose/summary.h"
-#include "hastings/learn/learner.h"
+#include "hastings/learn/fit.h"
 #include "hastings/sample/sampler.h"
 
 namespace hastings {
 
-struct SampleRequest;
 struct ChainRows;
 
-void to_json(nlohmann::json& json, const FlowSpec& spec);
-void from_json(const nlohmann::json& json, FlowSpec& spec);
-void to_json(nlohmann::json& json, const FitOptions& options);
-void from_json(const nlohmann::json& json, FitOptions& options);
-void to_json(nlohmann::json& json, const SampleOptions& options);
-void from_json(const nlohmann::json& json, SampleOptions& options);
-void to_json(nlohmann::json& json, const SampleRequest& request);
-void from_json(const nlohmann::json& json, SampleRequest& request);
 void to_json(nlohmann::json& json, const RunSummary& summary);
 
 std::string version();  // of hastings
@@ -96,6 +87,14 @@ struct SampleRequest {
   double max_seconds = 0;  // of sampling; 0: no limit
   bool save_warmup = false;
   double checkpoint_seconds = 5;  // how often the state is stored, so that a kill loses no more than that
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("options", options);
+    a("target_ess", target_ess);
+    a("max_seconds", max_seconds);
+    a("save_warmup", save_warmup);
+  }
 };
 
 // Streams the draws of a sampling run into a hidden folder of the run; the run's own files change in finish(). What a

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hastings/core/events.h"
-#include "hastings/learn/objectives.h"
-#include "hastings/learn/start.h"
+#include "hastings/core/objectives.h"
+#include "hastings/explore/population.h"
 #include "hastings/proposal/flow_proposal.h"
 #include "hastings/target/target.h"
 
@@ -33,6 +33,25 @@ struct LearnOptions {
   int threads = 0;  // 0: all cores; results do not depend on it
   void validate() const;
   LearnOptions resolved(const std::string& family) const;
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a.later("objective", objective);
+    a.later("batch", batch);
+    a.later("learning_rate", learning_rate);
+    a.later("max_iterations", max_iterations);
+    a.later("max_seconds", max_seconds);
+    a.later("target_acceptance", target_acceptance);
+    a.later("wanted_ess", wanted_ess);
+    a.later("window", window);
+    a.later("patience", patience);
+    a.later("reductions", reductions);
+    a.later("lead_in", lead_in);
+    a.later("lead_share", lead_share);
+    a.later("clip", clip);
+    a.later("seed", seed);
+    a.later("threads", threads);
+  }
 };
 
 struct LearnResult {
@@ -44,6 +63,18 @@ struct LearnResult {
   int64_t non_finite = 0;  // candidates with a non-finite log density
   double seconds = 0;
   std::string stopped;  // why
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("history", history);
+    a("acceptance", acceptance);
+    a("acceptance_bound", acceptance_bound);
+    a("iterations", iterations);
+    a("skipped", skipped);
+    a("non_finite", non_finite);
+    a("seconds", seconds);
+    a("stopped", stopped);
+  }
 };
 
 // Where learning is stored from time to time, as tensors by name, and where it is taken up again: bit for bit as if it
@@ -60,34 +91,5 @@ class LearnStore {
 // Improves `proposal` in place; the buffer's chains move with it.
 LearnResult learn(const Target& target, FlowProposal& proposal, Population& buffer, const LearnOptions& options,
                   Observer& observer, LearnStore* store = nullptr);
-
-// Start, build and learn in one: what `hastings fit` does. The proposal that comes back is frozen. With the family left
-// to `auto`, a bend that does not reach kGrow grows couplings and learns on.
-struct FitOptions {
-  FlowSpec flow;
-  StartOptions start;
-  LearnOptions learn;
-  void validate() const;
-};
-constexpr double kGrow = 0.9;
-struct Fit {
-  FlowSpec flow;       // as resolved
-  LearnOptions learn;  // as resolved
-  std::unique_ptr<Proposal> proposal;
-  LearnResult learning;
-  std::string start_method;
-  double start_acceptance = 0;
-  int64_t modes = 0;
-  double chain_acceptance = 0;  // of short chains driven by the proposal that is kept; where the buffer was not the
-                                // target's, this is lower than what learning saw
-  double rounding = 0;          // largest error of a log weight seen that comes from the flow's precision
-  double seconds = 0;           // all of it
-};
-
-// Largest error of log weights through rounding, over draws of a flow in float: against the same flow in double, and of
-// log_prob() at the draw against the draw's own log q.
-double rounding_error(const Target& target, const FlowSpec& spec, const Proposal& flow, uint64_t seed);
-
-Fit fit(const Target& target, const FitOptions& options, Observer& observer, LearnStore* store = nullptr);
 
 }  // namespace hastings

@@ -39,6 +39,22 @@ struct FlowSpec {
   static constexpr int64_t kMaxBend = 64;  // dimensions up to which a bend layer is affordable
   bool bends(int64_t dim) const;           // is there a bend layer?
   bool shapes(int64_t dim) const;          // is there a layer that can be known before learning?
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("family", family);
+    a("couplings", couplings);
+    a("hidden", hidden);
+    a("activation", activation);
+    a("bins", bins);
+    a("bound", bound);
+    a("radial_bins", radial_bins);
+    a("max_log_scale", max_log_scale);
+    a("rotations", rotations);
+    a("precision", precision);
+    a("defensive", defensive);
+    a("base_components", base_components);
+  }
 };
 
 struct Whitening {

@@ -49,4 +49,7 @@ struct GaussianMixture {
   static GaussianMixture standard(int64_t dim);
 };
 
+// The mixture as a proposal of its own.
+std::unique_ptr<Proposal> make_mixture_proposal(const GaussianMixture& mixture);
+
 }  // namespace hastings

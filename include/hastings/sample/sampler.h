@@ -8,13 +8,25 @@
 #include <string>
 #include <vector>
 
+#include "hastings/chain/kernel.h"
 #include "hastings/core/accept.h"
 #include "hastings/core/events.h"
-#include "hastings/kernel/local.h"
 #include "hastings/proposal/proposal.h"
 #include "hastings/target/target.h"
 
 namespace hastings {
+
+// Steps mixed into those of the independent proposal.
+enum class LocalMoves {
+  kAuto,  // HMC where independent moves alone would stick
+  kNone,
+  kRandomWalk,
+  kMala,
+  kHmc,
+  kMixture,  // a random walk inside the proposal: one kernel with the ratio of the whole
+};
+std::string to_string(LocalMoves moves);
+void parse(const std::string& name, LocalMoves& moves);  // ConfigError: must be auto, none, rw, mala, hmc or mixture
 
 struct SampleOptions {
   int chains = 4;
@@ -22,14 +34,27 @@ struct SampleOptions {
   int64_t warmup = 200;  // first steps, discarded: the proposal is frozen already, this is burn-in
   int64_t thin = 1;      // keep every thin-th step
   uint64_t seed = 1;
-  int threads = 0;                   // 0: all cores
-  std::string local_moves = "none";  // none | rw | mala | hmc | mixture | auto
-  double local_fraction = 0.2;       // share of steps that are local (mixture: weight of the random walk)
-  double local_step = 0;             // in units of the target's spread; 0: the usual scaling with dimension
+  int threads = 0;  // 0: all cores
+  LocalMoves local_moves = LocalMoves::kNone;
+  double local_fraction = 0.2;  // share of steps that are local (mixture: weight of the random walk)
+  double local_step = 0;        // in units of the target's spread; 0: the usual scaling with dimension
   int leapfrog_steps = 10;
   void validate() const;
   // auto: HMC for half of the steps where the proposal was learned to accept too little for independent moves alone.
   SampleOptions resolved(double acceptance) const;
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("chains", chains);
+    a("draws", draws);
+    a("warmup", warmup);
+    a("thin", thin);
+    a("seed", seed);
+    a("local_moves", local_moves);
+    a("local_fraction", local_fraction);
+    a("local_step", local_step);
+    a("leapfrog_steps", leapfrog_steps);
+  }
 };
 
 // A block of consecutive draws of one chain: kept ones, or steps of the warm-up.
@@ -65,12 +90,24 @@ struct ChainReport {
   int64_t local_accepted = 0;
   std::vector<double> log_weights;  // of the first independent candidates, for evidence and Pareto k
   double seconds = 0;
+
+  // Without the seconds: they differ when a run is repeated.
+  template <class Archive>
+  void fields(Archive& a) {
+    a("scan", scan);
+    a("steps", steps);
+    a("local_steps", local_steps);
+    a("local_accepted", local_accepted);
+    a("log_weights", log_weights);
+  }
 };
 
 struct SampleReport {
   std::vector<ChainReport> chains;
   double seconds = 0;  // wall clock
 };
+
+class SampleChain;
 
 // All chains, advanced together. How they are advanced, in which portions and by how many threads, does not change what
 // they draw; nor does storing the state and going on from it in another process.
@@ -89,12 +126,9 @@ class Sampler {
   void restore(const std::map<std::string, Tensor>& state);
 
  private:
-  class Chain;
-  const Target& target_;
-  const Proposal& proposal_;
   SampleOptions options_;
-  std::unique_ptr<LocalKernel> kernel_;
-  std::vector<std::unique_ptr<Chain>> chains_;
+  std::unique_ptr<Kernel> local_;
+  std::vector<std::unique_ptr<SampleChain>> chains_;
   SampleReport report_;
   int64_t draws_ = 0;
 };

@@ -1,6 +1,8 @@
 // A population carried from a wide Gaussian to the target through pi_b = N^(1-b) p^b. Each step of b keeps
 // half of the effective sample size; then resampling and random-walk moves, whose size follows their
 // acceptance (sequential Monte Carlo; Del Moral, Doucet and Jasra 2006).
+#include "hastings/explore/anneal.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -8,10 +10,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "hastings/chain/random_walk.h"
 #include "hastings/core/error.h"
 #include "hastings/core/moments.h"
-#include "hastings/kernel/local.h"
-#include "hastings/learn/start.h"
 
 namespace hastings {
 namespace {
@@ -41,12 +42,12 @@ Tensor systematic(const Tensor& log_weight, double u) {
 
 }  // namespace
 
-Population anneal(const Target& target, const StartOptions& options, Observer& observer,
+Population anneal(const Target& target, const AnnealOptions& options, Observer& observer,
                   std::vector<LearnProgress>& history) {
   const at::NoGradGuard no_grad;
   const auto begin = std::chrono::steady_clock::now();
   const int64_t n = options.particles, dim = target.dim();
-  const double wide = 3 * (options.scale > 0 ? options.scale : target.scale());
+  const double wide = 3 * options.scale;
   const double constant = -static_cast<double>(dim) * std::log(wide * std::sqrt(2 * std::numbers::pi));
   Stream noise(options.seed, Phase::kAnneal, 0, Purpose::kLocal);
   Stream uniforms(options.seed, Phase::kAnneal, 0, Purpose::kLocalAccept);
@@ -79,10 +80,10 @@ Population anneal(const Target& target, const StartOptions& options, Observer& o
       return Evaluated{beta * cleaned(target.log_prob(at_x)) + (1 - beta) * log_first(at_x), {}};
     };
     const Tensor factor = moments(x).factor;
-    LocalState state{x, density(x, false).log_prob, {}};
+    State state{x, density(x, false).log_prob, {}, {}};
     double acceptance = 0;
     for (int move = 0; move < kMoves; ++move) {
-      const LocalInfo info = make_random_walk(factor, step)->step(state, density, noise, uniforms);
+      const Info info = make_random_walk(density, factor, step)->step(state, {noise, uniforms});
       acceptance = info.accept_prob.mean().item<double>();
       step = std::clamp(step * std::exp(acceptance - 0.35), 1e-4, 5.0);
     }

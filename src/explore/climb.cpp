@@ -1,9 +1,8 @@
-// Batched L-BFGS: every row is a problem of its own, all rows share each evaluation of the density.
+#include "hastings/explore/climb.h"
+
 #include <ATen/ATen.h>
 
 #include <deque>
-
-#include "hastings/learn/start.h"
 
 namespace hastings {
 namespace {
@@ -35,6 +34,7 @@ Tensor direction(const Tensor& gradient, const std::deque<Pair>& memory) {
 
 }  // namespace
 
+// The rows share each evaluation of the density and have a step and a memory each.
 Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations) {
   constexpr size_t kMemory = 10;
   Tensor x = from.clone();

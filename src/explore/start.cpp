@@ -1,4 +1,4 @@
-#include "hastings/learn/start.h"
+#include "hastings/explore/start.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -6,17 +6,16 @@
 #include <cmath>
 #include <optional>
 
-#include "hastings/core/accept.h"
+#include "hastings/chain/hmc.h"
+#include "hastings/chain/independent.h"
 #include "hastings/core/error.h"
-#include "hastings/core/moments.h"
-#include "hastings/kernel/local.h"
-#include "hastings/learn/overlap.h"
+#include "hastings/explore/anneal.h"
+#include "hastings/explore/modes.h"
 
 namespace hastings {
 namespace {
 
 constexpr int64_t kClimbers = 32;
-constexpr int64_t kMaxModes = 16;
 constexpr int64_t kHamiltonian = 17;  // dimensions from which on tempering by random walks is hopeless
 
 struct Candidate {
@@ -26,92 +25,6 @@ struct Candidate {
 
 double scale_of(const Target& target, const StartOptions& options) {
   return options.scale > 0 ? options.scale : target.scale();
-}
-
-// Negative Hessian at each row, by central differences of the gradient: [n, dim, dim].
-Tensor curvature(const Target& target, const Tensor& at_points) {
-  const int64_t n = at_points.size(0), d = at_points.size(1);
-  const Tensor step = 1e-5 * at_points.abs().clamp_min(1.0);  // [n, d]
-  const Tensor moves = at::diag_embed(step);                  // [n, d, d]
-  const Tensor points = at::cat({at_points.unsqueeze(1) + moves, at_points.unsqueeze(1) - moves}, 1).reshape({-1, d});
-  const Tensor g = target.with_gradient(points).gradient.view({n, 2 * d, d});
-  const Tensor h = -(g.narrow(1, 0, d) - g.narrow(1, d, d)) / (2 * step.unsqueeze(2));
-  return 0.5 * (h + h.transpose(1, 2));
-}
-
-// The Gaussian of each mode, or nothing where the curvature is not that of a peak.
-std::optional<GaussianMixture> laplace_mixture(const Target& target, const Tensor& modes, const Tensor& log_prob) {
-  const Tensor precision = curvature(target, modes);
-  std::vector<Tensor> means, factors, weights;
-  for (int64_t k = 0; k < modes.size(0); ++k) {
-    if (!at::isfinite(precision[k]).all().item<bool>()) continue;
-    const auto [eigenvalues, vectors] = at::linalg_eigh(precision[k]);
-    const double least = eigenvalues.min().item<double>(), most = eigenvalues.max().item<double>();
-    if (!(least > 1e-9 * most) || !(most > 0)) continue;
-    const Tensor covariance = at::matmul(vectors / eigenvalues, vectors.t());
-    const auto [factor, info] = at::linalg_cholesky_ex(0.5 * (covariance + covariance.t()));
-    if (info.item<int>() != 0) continue;
-    means.push_back(modes[k]);
-    factors.push_back(factor);
-    weights.push_back(log_prob[k] + factor.diagonal().log().sum());
-  }
-  if (means.empty()) return std::nullopt;
-  return GaussianMixture{at::log_softmax(at::stack(weights), 0), at::stack(means), at::stack(factors)};
-}
-
-// Distinct end points of the climbs, best first. Two ends are one mode when they are closer than a tenth of the mode's
-// own width in every direction: |x - m| in units of the curvature at m.
-struct Modes {
-  Tensor x, log_prob;
-};
-Modes distinct_modes(const Target& target, const Tensor& ends) {
-  const at::NoGradGuard no_grad;
-  const Tensor value = target.log_prob(ends);
-  const Tensor order = value.nan_to_num(-1e300).argsort(0, true);
-  std::vector<Tensor> kept, kept_value, precision;
-  for (int64_t i = 0; i < order.size(0); ++i) {
-    const int64_t row = order[i].item<int64_t>();
-    if (!std::isfinite(value[row].item<double>())) continue;
-    bool fresh = true;
-    for (size_t k = 0; k < kept.size() && fresh; ++k) {
-      const Tensor apart = ends[row] - kept[k];
-      const double distance = at::dot(apart, at::mv(precision[k], apart)).item<double>();
-      const double near = at::dot(apart, apart).item<double>();
-      fresh = !(std::fabs(distance) < 0.01 && (distance > 0 || near == 0));
-    }
-    if (!fresh) continue;
-    kept.push_back(ends[row]);
-    kept_value.push_back(value[row]);
-    precision.push_back(curvature(target, ends[row].unsqueeze(0))[0]);
-    if (static_cast<int64_t>(kept.size()) > kMaxModes) break;
-  }
-  if (kept.empty()) return {};
-  return {at::stack(kept), at::stack(kept_value)};
-}
-
-GaussianMixture moment_fit(const Tensor& x) {
-  const Moments m = moments(x);
-  return {at::zeros({1}, at::kDouble), m.mean.unsqueeze(0), m.factor.unsqueeze(0)};
-}
-
-// A few steps of expectation–maximisation: the forward-KL fit of the mixture to a population.
-GaussianMixture refined(GaussianMixture mixture, const Tensor& x) {
-  for (int step = 0; step < 10; ++step) {
-    const Tensor responsibility = at::softmax(mixture.log_joint(x), 1);  // [n, k]
-    const Tensor mass = responsibility.sum(0);
-    if ((mass < 2.0 * static_cast<double>(x.size(1)) + 2).any().item<bool>()) break;
-    std::vector<Tensor> factors;
-    const Tensor means = at::matmul(responsibility.t(), x) / mass.unsqueeze(1);
-    for (int64_t k = 0; k < mixture.components(); ++k) {
-      const Tensor centred = x - means[k];
-      const Tensor covariance = at::matmul((centred * responsibility.select(1, k).unsqueeze(1)).t(), centred) / mass[k];
-      const auto [factor, info] = at::linalg_cholesky_ex(covariance);
-      if (info.item<int>() != 0) return mixture;
-      factors.push_back(factor);
-    }
-    mixture = {(mass / mass.sum()).log(), means, at::stack(factors)};
-  }
-  return mixture;
 }
 
 // The acceptance rate of a mixture as proposal, states from the population.
@@ -124,22 +37,11 @@ double acceptance_on(const Target& target, const GaussianMixture& mixture, const
 
 // Chains of independent MH from a mixture, all started at its own draws: a population when it overlaps well.
 Population population_from(const Target& target, const GaussianMixture& mixture, int64_t n, int steps, Stream& stream) {
-  Population p;
-  Tensor weight;
-  for (int step = 0; step <= steps; ++step) {
-    const Tensor x = mixture.from_noise(stream.normal({n, mixture.dim() + 1}));
-    const Tensor log_p = target.log_prob(x), w = log_p - mixture.log_prob(x);
-    if (step == 0) {
-      p = {x, log_p};
-      weight = at::where(at::isfinite(w), w, at::full_like(w, -std::numeric_limits<double>::infinity()));
-      continue;
-    }
-    const Tensor accepted = accept_mask(stream.uniform({n}).log(), log_ratio(w, weight));
-    p.x = at::where(accepted.unsqueeze(1), x, p.x);
-    p.log_prob = at::where(accepted, log_p, p.log_prob);
-    weight = at::where(accepted, w, weight);
-  }
-  return p;
+  const auto proposal = make_mixture_proposal(mixture);
+  const IndependentKernel kernel(density_of(target), *proposal);
+  State state = kernel.begin(n, stream);
+  for (int step = 0; step < steps; ++step) kernel.step(state, {stream, stream});
+  return {state.x, state.log_prob};
 }
 
 // Where neither a Gaussian overlaps nor a random walk gets about: Hamiltonian moves from the Gaussian at the mode,
@@ -148,30 +50,26 @@ Population hmc_population(const Target& target, const GaussianMixture& mixture, 
                           Observer& observer, std::vector<LearnProgress>& history) {
   constexpr int64_t kChains = 256, kLeapfrogs = 10;
   constexpr int kTrial = 4, kHalvings = 10, kBurnIn = 60, kApart = 4;
-  const Density density = [&target](const Tensor& x, bool with_gradient) {
-    if (!with_gradient) return Evaluated{target.log_prob(x), {}};
-    const Gradient g = target.with_gradient(x);
-    return Evaluated{g.log_prob, g.gradient};
-  };
+  const Density density = density_of(target);
   const auto d = static_cast<double>(target.dim());
   double step = 0.8 / std::pow(d, 0.25);
   Tensor x =
       mixture.means[0] + 0.5 * (mixture.from_noise(stream.normal({kChains, mixture.dim() + 1})) - mixture.means[0]);
   if (mixture.components() > 1) x = mixture.from_noise(stream.normal({kChains, mixture.dim() + 1}));
-  auto kernel = make_hmc(mixture.factors[0], step, kLeapfrogs);
-  LocalState state = kernel->init(x, density);
+  auto kernel = make_hmc(density, mixture.factors[0], step, kLeapfrogs);
+  State state = kernel->init(x);
   auto moved = [&](int steps) {
     double accepted = 0;
     for (int i = 0; i < steps; ++i) {
       if (observer.should_stop()) throw Interrupted("stopped while looking for a start");
-      accepted += kernel->step(state, density, stream, stream).accept_prob.mean().item<double>() / steps;
+      accepted += kernel->step(state, {stream, stream}).accept_prob.mean().item<double>() / steps;
     }
     return accepted;
   };
   auto tune = [&] {
     for (int halving = 0; halving < kHalvings && moved(kTrial) < 0.65; ++halving) {
       step /= 2;
-      kernel = make_hmc(mixture.factors[0], step, kLeapfrogs);
+      kernel = make_hmc(density, mixture.factors[0], step, kLeapfrogs);
     }
   };
   tune();
@@ -214,20 +112,6 @@ Start finish(std::string method, const GaussianMixture& mixture, double acceptan
                   at::matmul(inverse, mixture.factors).tril()};
   }
   return start;
-}
-
-// Modes reached from the given points, and the mixture of Gaussians at them.
-struct ModeSearch {
-  int64_t found = 0;
-  std::optional<GaussianMixture> mixture;
-};
-ModeSearch search_modes(const Target& target, const Tensor& from) {
-  const Modes modes = distinct_modes(target, climb(target, from));
-  if (!modes.x.defined()) return {};
-  ModeSearch out;
-  out.found = modes.x.size(0);
-  if (out.found <= kMaxModes) out.mixture = laplace_mixture(target, modes.x, modes.log_prob);
-  return out;
 }
 
 void keep_best(std::optional<Candidate>& best, Candidate candidate) {
@@ -291,7 +175,7 @@ Start find_start(const Target& target, const StartOptions& options, Observer& ob
     best.reset();
     keep_best(best, {laplace, acceptance_on(target, laplace, population, stream)});
   } else {
-    population = anneal(target, options, observer, history);
+    population = anneal(target, {scale, n, options.seed}, observer, history);
     best.reset();
   }
   const GaussianMixture single = moment_fit(population.x);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hastings/core/events.h"
+#include "hastings/explore/population.h"
 #include "hastings/proposal/flow_proposal.h"
 #include "hastings/target/target.h"
 
@@ -18,11 +19,15 @@ struct StartOptions {
   int64_t particles = 4096;
   uint64_t seed = 1;
   void validate() const;
-};
 
-// Points roughly distributed as the target, and the buffer of Algorithm 1 while learning.
-struct Population {
-  Tensor x, log_prob;  // [n, dim], [n]
+  template <class Archive>
+  void fields(Archive& a) {
+    a("method", method);
+    a("mixture", mixture);
+    a("scale", scale);
+    a("particles", particles);
+    a("seed", seed);
+  }
 };
 
 struct Start {
@@ -33,6 +38,20 @@ struct Start {
   double acceptance = 0;               // estimated acceptance rate of the start itself
   int64_t modes = 0;                   // distinct modes that were found; 0 if not looked for
   std::vector<LearnProgress> history;  // a row for each temperature
+
+  // Without the population: learning has it as its buffer.
+  template <class Archive>
+  void fields(Archive& a) {
+    a("method", method);
+    a("shift", whitening.shift);
+    a("factor", whitening.factor);
+    a("log_weights", base.log_weights);
+    a("means", base.means);
+    a("factors", base.factors);
+    a("acceptance", acceptance);
+    a("modes", modes);
+    a("history", history);
+  }
 };
 
 // none:    a standard Gaussian of the given scale.
@@ -42,18 +61,5 @@ struct Start {
 //          insurance against missed modes, anneal as well; and whatever accepts best on the population. In high
 //          dimensions, where tempering by random walks gets nowhere, Hamiltonian moves from the mode instead.
 Start find_start(const Target& target, const StartOptions& options, Observer& observer);
-
-// Quasi-Newton (L-BFGS) ascent of log_prob from every row at once; rows that fail stay where they are.
-Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 500);
-
-// Tempered population: returns points at beta = 1.
-Population anneal(const Target& target, const StartOptions& options, Observer& observer,
-                  std::vector<LearnProgress>& history);
-
-// Sets what is known of a flow before learning: a radial layer by the radii of the states, a bend layer by the target's
-// third derivatives at the whitening's centre, the last layer by the moments of weighted draws. Each is kept only if
-// the acceptance rate against the states rises. Returns that rate. For a base of one Gaussian.
-double shape_start(const Target& target, const Whitening& whitening, FlowProposal& flow, const Population& states,
-                   uint64_t seed);
 
 }  // namespace hastings

@@ -1,4 +1,4 @@
-#include "hastings/learn/objectives.h"
+#include "hastings/core/objectives.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,0 +1,11 @@
+// Quasi-Newton (L-BFGS) ascent of a log density from many points at once.
+#pragma once
+
+#include "hastings/target/target.h"
+
+namespace hastings {
+
+// Every row of `from` is a problem of its own, all share each evaluation; rows that fail stay where they are.
+Tensor climb(const Target& target, const Tensor& from, int64_t max_iterations = 500);
+
+}  // namespace hastings

@@ -11,7 +11,7 @@
 #include "hastings/chain/mixture.h"
 #include "hastings/core/error.h"
 #include "hastings/core/moments.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_fit.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "measure.h"

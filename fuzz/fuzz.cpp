@@ -29,7 +29,13 @@
 #include "hastings/gan/network.h"
 #include "hastings/gan/pair.h"
 #include "hastings/io/npz.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_draws.h"
+#include "hastings/io/stored_fit.h"
+#include "hastings/io/stored_summary.h"
+#include "hastings/io/tensors.h"
+#include "hastings/run/fit_store.h"
+#include "hastings/run/run_writer.h"
+#include "hastings/run/sample_run.h"
 #include "hastings/target/registry.h"
 #include "hastings/target/zoo.h"
 
@@ -333,9 +339,7 @@ const std::vector<Reader>& readers() {
          with_file("summary.json", b, [](const std::string& r) { finished_request(r), StoredDraws(r).width(); });
        }},
       {"run-proposal", [] { return std::vector{taken(run() + "/proposal.pt")}; },
-       [](const std::string& b) {
-         with_file("proposal.pt", b, [](const std::string& r) { load_fit(r, 2); });
-       }},
+       [](const std::string& b) { with_file("proposal.pt", b, [](const std::string& r) { load_fit(r, 2); }); }},
       {"run-draws", [] { return std::vector{taken(run() + "/draws.npz")}; },
        [](const std::string& b) {
          with_file("draws.npz", b, [](const std::string& r) {

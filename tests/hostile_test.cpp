@@ -20,7 +20,13 @@
 #include "hastings/gan/features.h"
 #include "hastings/gan/network.h"
 #include "hastings/gan/pair.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_draws.h"
+#include "hastings/io/stored_fit.h"
+#include "hastings/io/stored_summary.h"
+#include "hastings/io/tensors.h"
+#include "hastings/run/fit_store.h"
+#include "hastings/run/run_writer.h"
+#include "hastings/run/sample_run.h"
 #include "hastings/target/registry.h"
 #include "hastings/target/zoo.h"
 
@@ -390,7 +396,7 @@ TEST_F(Hostile, RunsThatWereTamperedWith) {
   write_zip(path("other.npz"), {{"draws.npy", npy("(4, 1000000000000, 2)")}});
   tamper("draws.npz", read_file(path("other.npz")), [&] { StoredDraws(run).read("draws", 0, 0, 10); });
   more();  // and whole again it goes on
-  EXPECT_EQ(load_summary(run)["draws"], 60);
+  EXPECT_EQ(load_summary(run).summary.draws, 60);
 }
 
 }  // namespace

@@ -10,7 +10,14 @@
 #include "hastings/data/arrays.h"
 #include "hastings/diagnose/ess.h"
 #include "hastings/io/npz.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_draws.h"
+#include "hastings/io/stored_fit.h"
+#include "hastings/io/stored_summary.h"
+#include "hastings/io/tensors.h"
+#include "hastings/run/fit_store.h"
+#include "hastings/run/run_writer.h"
+#include "hastings/run/sample_run.h"
+#include "hastings/run/summarise.h"
 #include "hastings/target/zoo.h"
 #include "support.h"
 
@@ -160,7 +167,7 @@ TEST_F(IoTest, RunFolderRoundTrip) {
     ++row;
   }
   EXPECT_EQ(row, 700);
-  EXPECT_EQ(load_summary(run)["chains"], 2);
+  EXPECT_EQ(load_summary(run).summary.chains, 2);
   for (const auto& entry : fs::directory_iterator(run))
     EXPECT_EQ(entry.path().filename().string().find(".sampling"), std::string::npos);
 

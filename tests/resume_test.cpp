@@ -7,8 +7,16 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/json.h"
 #include "hastings/data/arrays.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/convert.h"
+#include "hastings/io/stored_draws.h"
+#include "hastings/io/stored_fit.h"
+#include "hastings/io/stored_summary.h"
+#include "hastings/io/tensors.h"
+#include "hastings/run/fit_store.h"
+#include "hastings/run/run_writer.h"
+#include "hastings/run/sample_run.h"
 #include "hastings/target/constrain.h"
 #include "hastings/target/registry.h"
 #include "hastings/target/zoo.h"
@@ -63,7 +71,7 @@ TEST_P(SamplerResume, PortionsAndStoringChangeNothing) {
   EXPECT_TRUE(at::equal(whole.log_prob, parts.log_prob));
   EXPECT_TRUE(at::equal(whole.log_weight, parts.log_weight));
   EXPECT_TRUE(at::equal(whole.accept_stat, parts.accept_stat));
-  state.erase("chain.1.x");
+  state.erase("chain.1.independent.x");
   Sampler damaged(*target, *fitted.proposal, o);
   EXPECT_THROW(damaged.restore(state), DataError);
 }
@@ -149,13 +157,13 @@ class RunResume : public testing::Test {
     save_fit(folder, *target_, options, fitted_);
     return run;
   }
-  Sampled sample_run(const std::string& run, const SampleRequest& request, int64_t more, Observer& observer) {
+  SampleOutcome sample_run(const std::string& run, const SampleRequest& request, int64_t more, Observer& observer) {
     OutputFolder folder(run, FolderKind::kRun, OutputFolder::Use::kGoOn);
     return sample_into(folder, *target_, load_fit(run, 3), request, more, observer);
   }
   static std::vector<std::string> convert(const std::string& run, const std::string& to, const Target* target) {
     OutputFolder folder(run, FolderKind::kRun, OutputFolder::Use::kGoOn);
-    return convert_run(folder, to, target);
+    return convert_draws(folder, to, target);
   }
   static void expect_same(const std::string& a, const std::string& b) {
     EXPECT_TRUE(read_file(a + "/draws.npz") == read_file(b + "/draws.npz"));
@@ -167,7 +175,7 @@ class RunResume : public testing::Test {
       const std::string chain = "/chain-" + std::to_string(c) + ".csv";
       EXPECT_TRUE(rows(a + chain) == rows(b + chain));
     }
-    auto x = load_summary(a), y = load_summary(b);
+    auto x = read_json(a + "/summary.json"), y = read_json(b + "/summary.json");
     EXPECT_EQ(x["parameters"], y["parameters"]);
     EXPECT_EQ(x["log_evidence"], y["log_evidence"]);
     EXPECT_EQ(x["acceptance"], y["acceptance"]);
@@ -195,13 +203,13 @@ TEST_F(RunResume, MoreDrawsAreTheDrawsOfALongerRun) {
   sample_run(whole, request(900), 0, silent_);
   sample_run(parts, request(300), 0, silent_);
   for (const int64_t more : {1, 99, 500}) {
-    const Sampled s = sample_run(parts, finished_request(parts), more, silent_);
+    const SampleOutcome s = sample_run(parts, finished_request(parts), more, silent_);
     EXPECT_GT(s.resumed_from, 0);
     EXPECT_EQ(s.stopped, "draws");
   }
   expect_same(whole, parts);
-  EXPECT_EQ(load_summary(parts)["draws"], 900);
-  EXPECT_GT(load_summary(parts)["parameters"][0]["q5"].get<double>(), 0);  // constrained
+  EXPECT_EQ(load_summary(parts).summary.draws, 900);
+  EXPECT_GT(load_summary(parts).summary.parameters[0].q5, 0);  // constrained
 }
 
 // Asks to stop after some portions; or dies there.
@@ -219,9 +227,9 @@ TEST_F(RunResume, StoppedRunsEndWithWhatIsThere) {
   const std::string whole = run("whole"), parts = run("parts");
   SampleRequest r = request(200000);
   Stopper stopper;
-  const Sampled s = sample_run(parts, r, 0, stopper);
+  const SampleOutcome s = sample_run(parts, r, 0, stopper);
   EXPECT_EQ(s.stopped, "interrupted");
-  const int64_t there = load_summary(parts)["draws"];
+  const int64_t there = load_summary(parts).summary.draws;
   EXPECT_LT(there, 200000);
   EXPECT_EQ(StoredDraws(parts).draws(), there);
   sample_run(parts, finished_request(parts), 100, silent_);
@@ -243,7 +251,7 @@ TEST_F(RunResume, KilledRunsAreTakenUp) {
     EXPECT_THROW(sample_run(parts, r, 0, stopper), Killed);
     EXPECT_FALSE(fs::exists(parts + "/summary.json"));
   }
-  const Sampled s = sample_run(parts, interrupted_request(parts), 0, silent_);
+  const SampleOutcome s = sample_run(parts, interrupted_request(parts), 0, silent_);
   EXPECT_GT(s.resumed_from, 0);
   expect_same(whole, parts);
   EXPECT_FALSE(fs::exists(parts + "/.sampling"));
@@ -254,10 +262,10 @@ TEST_F(RunResume, DrawsUntilTheEffectiveSizeIsReached) {
   const std::string there = run("ess");
   SampleRequest r = request(200);
   r.target_ess = 3000;
-  const Sampled s = sample_run(there, r, 0, silent_);
+  const SampleOutcome s = sample_run(there, r, 0, silent_);
   EXPECT_EQ(s.stopped, "target-ess");
-  EXPECT_GE(s.summary.min_ess_bulk, 3000);
-  EXPECT_LT(s.summary.min_ess_bulk, 9000);
+  EXPECT_GE(s.stored.summary.min_ess_bulk, 3000);
+  EXPECT_LT(s.stored.summary.min_ess_bulk, 9000);
   SampleRequest slow = request(int64_t{1} << 30);
   slow.max_seconds = 0.2;
   EXPECT_EQ(sample_run(there, slow, 0, silent_).stopped, "max-seconds");

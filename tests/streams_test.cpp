@@ -13,7 +13,7 @@
 #include "hastings/gan/classifier.h"
 #include "hastings/gan/gan_run.h"
 #include "hastings/gan/sample.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/run/sample_run.h"
 #include "hastings/score/compare.h"
 #include "hastings/target/zoo.h"
 #include "reproduce.h"

@@ -152,5 +152,33 @@ TEST(Registry, UnknownNamesGetNearOnes) {
   EXPECT_THROW(wrong->log_prob(at::zeros({3, 2}, at::kDouble)), ConfigError);
 }
 
+// A density that is a sum over data says the same in parts as in whole; minibatches scaled up are unbiased.
+TEST(Subsampled, PartsAddUpToTheWhole) {
+  Stream random(4, Phase::kTest, 0, Purpose::kData);
+  const auto target = make_logistic("parts", simulate_logistic(random.normal({4}), 60, random));
+  ASSERT_EQ(target->terms(), 60);
+  const Tensor x = random.normal({5, 4}), all = at::arange(60, at::kLong);
+  const Gradient whole = target->with_gradient(x), prior = target->log_prior(x, true);
+  const Gradient likelihood = target->log_likelihood(x, all, true);
+  EXPECT_LT(test::gap(prior.log_prob + likelihood.log_prob, whole.log_prob), 1e-10);
+  EXPECT_LT(test::gap(prior.gradient + likelihood.gradient, whole.gradient), 1e-10);
+  EXPECT_LT(test::gap(target->log_likelihood(x, all, false).log_prob, likelihood.log_prob), 1e-10);
+  EXPECT_LT(test::gap(target->terms_at(x, all).sum(1), likelihood.log_prob), 1e-10);
+  // Over a partition into minibatches the scaled-up likelihoods and gradients have the whole one as their mean.
+  Tensor mean = at::zeros_like(likelihood.log_prob), gradient = at::zeros_like(likelihood.gradient);
+  const Tensor order = random.permutation(60);
+  for (int64_t b = 0; b < 6; ++b) {
+    const Gradient part = target->log_likelihood(x, order.narrow(0, 10 * b, 10), true);
+    mean += 6 * part.log_prob / 6;
+    gradient += 6 * part.gradient / 6;
+  }
+  EXPECT_LT(test::gap(mean, likelihood.log_prob), 1e-10);
+  EXPECT_LT(test::gap(gradient, likelihood.gradient), 1e-10);
+  // A row that is there twice counts twice.
+  EXPECT_LT(test::gap(target->log_likelihood(x, at::tensor({3, 3}, at::kLong), false).log_prob,
+                      2 * target->terms_at(x, at::tensor({3}, at::kLong)).select(1, 0)),
+            1e-12);
+}
+
 }  // namespace
 }  // namespace hastings

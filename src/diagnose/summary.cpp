@@ -102,9 +102,9 @@ void judge(RunSummary& s) {
   if (s.good) {
     std::string line = fmt::format("Good: R-hat {:.3f}, at least {:.0f} effective draws of {:.0f}", s.max_rhat,
                                    std::min(s.min_ess_bulk, s.min_ess_tail), total);
-    if (s.mixing_steps >= 0)
-      line +=
-          fmt::format(", within 0.01 of stationarity after {} step{}", s.mixing_steps, s.mixing_steps == 1 ? "" : "s");
+    if (s.mixing_steps)
+      line += fmt::format(", within 0.01 of stationarity after {} step{}", *s.mixing_steps,
+                          *s.mixing_steps == 1 ? "" : "s");
     v.push_back(line + ".");
   }
   if (local) {

@@ -1,24 +1,26 @@
-// The draws of a run in other formats.
+#include "hastings/io/convert.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <netcdf.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/io/npz.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_draws.h"
+#include "hastings/io/stored_fit.h"
+#include "hastings/io/stored_summary.h"
 #include "raw_file.h"
 #include "stan_csv.h"
 
 namespace hastings {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr int64_t kRows = 4096;  // copied at a time
@@ -81,8 +83,8 @@ std::vector<Variable> variables_of(const std::vector<std::string>& names) {
   return out;
 }
 
-double seconds_of(const json& summary) {
-  return summary["sample_seconds"].is_number() ? summary["sample_seconds"].get<double>() : 0;
+double seconds_of(const RunSummary& summary) {
+  return std::isfinite(summary.sample_seconds) ? summary.sample_seconds : 0;
 }
 
 // The NetCDF library's calls, with its words for what went wrong.
@@ -136,7 +138,7 @@ class NetCdf {
 };
 
 void write_group(NetCdf& out, const StoredDraws& stored, const std::string& prefix, const std::string& array_prefix,
-                 int64_t draws, const json& summary) {
+                 int64_t draws, const RunSummary& summary) {
   const auto chains = static_cast<size_t>(stored.chains()), count = static_cast<size_t>(draws);
   auto begin = [&](const std::string& name, int dims[2]) {
     const int group = out.group(prefix + name);
@@ -190,7 +192,7 @@ void write_group(NetCdf& out, const StoredDraws& stored, const std::string& pref
 
 std::string to_netcdf(OutputFolder& folder, const StoredDraws& stored, const Target* target) {
   const std::string path = folder.file("draws.nc"), temporary = temporary_of(path);
-  const json summary = load_summary(folder.path());
+  const RunSummary summary = load_summary(folder.path()).summary;
   try {
     NetCdf out(temporary);
     write_group(out, stored, "", "", stored.draws(), summary);
@@ -218,13 +220,13 @@ std::string to_netcdf(OutputFolder& folder, const StoredDraws& stored, const Tar
 }
 
 std::vector<std::string> to_csv(OutputFolder& folder, const StoredDraws& stored) {
-  const SampleRequest request = finished_request(folder.path());
+  const StoredSummary summary = load_summary(folder.path());
   const std::string target = stored_target(folder.path());
-  const double seconds = seconds_of(load_summary(folder.path()));
+  const double seconds = seconds_of(summary.summary);
   std::vector<std::string> files;
   for (int64_t c = 0; c < stored.chains(); ++c) {
     files.push_back(folder.file(fmt::format("chain-{}.csv", c + 1)));
-    write_stan_csv(files.back(), target, request.options, static_cast<int>(c), stored.names(), seconds,
+    write_stan_csv(files.back(), target, summary.request.options, static_cast<int>(c), stored.names(), seconds,
                    [&](int64_t first, int64_t n) {
                      auto read = [&](const char* array) { return stored.read(array, c, first, n); };
                      return ChainRows{read("draws"), read("lp"), read("accept_stat"), read("log_weight")};
@@ -265,7 +267,7 @@ std::string to_npz(OutputFolder& folder) {
 
 }  // namespace
 
-std::vector<std::string> convert_run(OutputFolder& folder, const std::string& to, const Target* target) {
+std::vector<std::string> convert_draws(OutputFolder& folder, const std::string& to, const Target* target) {
   load_summary(folder.path());  // says what is missing
   const std::string archive = folder.path() + "/draws.npz";
   if (to != "csv" && to != "netcdf" && to != "npz")

@@ -13,7 +13,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_fit.h"
 
 namespace hastings {
 namespace {

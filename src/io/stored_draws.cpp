@@ -1,3 +1,5 @@
+#include "hastings/io/stored_draws.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <zip.h>
@@ -8,7 +10,7 @@
 #include "../core/arithmetic.h"
 #include "hastings/core/error.h"
 #include "hastings/data/arrays.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_summary.h"
 
 namespace hastings {
 
@@ -50,7 +52,7 @@ struct StoredDraws::Archive {
 };
 
 StoredDraws::StoredDraws(const std::string& folder) {
-  const nlohmann::json summary = load_summary(folder);
+  const StoredSummary stored = load_summary(folder);
   const std::string path = folder + "/draws.npz";
   if (!std::filesystem::exists(path)) throw DataError(fmt::format("{}: is not there", path));
   archive_ = std::make_unique<Archive>(path);
@@ -60,7 +62,7 @@ StoredDraws::StoredDraws(const std::string& folder) {
   chains_ = draws.shape[0];
   draws_ = draws.shape[1];
   if (archive_->find("warmup_draws", warmup)) warmup_ = warmup.shape.at(1);
-  for (const auto& p : summary.at("parameters")) names_.push_back(p.at("name"));
+  for (const auto& p : stored.summary.parameters) names_.push_back(p.name);
   if (width() != draws.shape[2])
     throw DataError(fmt::format("{}: has {} columns, summary.json {}", path, draws.shape[2], width()));
 }

@@ -15,7 +15,9 @@
 #include "hastings/core/json.h"
 #include "hastings/diagnose/ess.h"
 #include "hastings/diagnose/meeting.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_draws.h"
+#include "hastings/io/stored_fit.h"
+#include "hastings/io/stored_summary.h"
 #include "hastings/report/figure.h"
 
 namespace hastings {
@@ -231,19 +233,18 @@ Figure meetings(const Meeting& meeting) {
   return {{times, distance}, 2, 460, 300};
 }
 
-std::string cell(const json& value, const char* format) {
-  return value.is_null() ? "–" : fmt::format(fmt::runtime(format), value.get<double>());
+std::string cell(double value, const char* format) {
+  return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "–";
 }
 
-std::string parameter_table(const json& s) {
+std::string parameter_table(const RunSummary& s) {
   std::string html =
       "<table><tr><th>parameter<th>mean<th>MCSE<th>sd<th>5 %<th>50 %<th>95 %<th>ESS bulk<th>ESS tail<th>R-hat</tr>\n";
-  for (const auto& p : s["parameters"]) {
-    html += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
-                        escaped(p["name"].get<std::string>()), cell(p["mean"], "{:.4g}"), cell(p["mcse"], "{:.2g}"),
-                        cell(p["sd"], "{:.4g}"), cell(p["q5"], "{:.4g}"), cell(p["q50"], "{:.4g}"),
-                        cell(p["q95"], "{:.4g}"), cell(p["ess_bulk"], "{:.0f}"), cell(p["ess_tail"], "{:.0f}"),
-                        cell(p["rhat"], "{:.4f}"));
+  for (const auto& p : s.parameters) {
+    html += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", escaped(p.name),
+                        cell(p.mean, "{:.4g}"), cell(p.mcse, "{:.2g}"), cell(p.sd, "{:.4g}"), cell(p.q5, "{:.4g}"),
+                        cell(p.q50, "{:.4g}"), cell(p.q95, "{:.4g}"), cell(p.ess_bulk, "{:.0f}"),
+                        cell(p.ess_tail, "{:.0f}"), cell(p.rhat, "{:.4f}"));
   }
   return html + "</table>\n";
 }
@@ -262,7 +263,9 @@ const char* kStyle =
 
 std::string write_report(OutputFolder& out, const Target& target, const Proposal& proposal) {
   const std::string& folder = out.path();
-  const json summary = load_summary(folder), config = read_json(folder + "/config.json");
+  const StoredSummary run = load_summary(folder);
+  const RunSummary& summary = run.summary;
+  const json config = read_json(folder + "/config.json");
   const StoredDraws stored(folder);
   const int64_t most = std::max<int64_t>(1000, kMostDraws / stored.chains()), used = std::min(stored.draws(), most);
   auto output = [&](int64_t i) {  // [chains, used]
@@ -272,11 +275,11 @@ std::string write_report(OutputFolder& out, const Target& target, const Proposal
   };
 
   // Plots of the parameters with the least effective draws: if these are well, all are.
-  std::vector<size_t> order(summary["parameters"].size());
+  std::vector<size_t> order(summary.parameters.size());
   std::iota(order.begin(), order.end(), size_t{0});
   auto ess = [&](size_t i) {
-    const auto& e = summary["parameters"][i]["ess_bulk"];
-    return e.is_null() ? -1.0 : e.get<double>();
+    const double e = summary.parameters[i].ess_bulk;
+    return std::isfinite(e) ? e : -1.0;
   };
   if (order.size() > kShown) {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ess(a) < ess(b); });
@@ -284,34 +287,32 @@ std::string write_report(OutputFolder& out, const Target& target, const Proposal
     std::sort(order.begin(), order.end());
   }
   std::vector<Shown> shown;
-  for (const size_t i : order) shown.push_back({summary["parameters"][i]["name"], output(static_cast<int64_t>(i))});
+  for (const size_t i : order) shown.push_back({summary.parameters[i].name, output(static_cast<int64_t>(i))});
 
-  const bool good = summary["good"];
+  const bool good = summary.good;
   std::string html = fmt::format(
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}: "
       "hastings</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
       escaped(target.name()), kStyle);
   html += fmt::format("<div class=\"verdict{}\" id=\"verdict\">", good ? " good" : "");
-  for (const auto& line : summary["verdict"])
-    html += fmt::format("<div>{}{}</div>", good ? "✓ " : "⚠ ", escaped(line.get<std::string>()));
+  for (const auto& line : summary.verdict) html += fmt::format("<div>{}{}</div>", good ? "✓ " : "⚠ ", escaped(line));
   html += "</div>\n<table>";
   auto fact = [&](const char* name, const std::string& value) {
     html += fmt::format("<tr><td>{}<td>{}</tr>\n", name, value);
   };
   fact("dimension", fmt::format("{}", target.dim()));
-  fact("chains × draws", fmt::format("{} × {}", summary["chains"].get<int64_t>(), summary["draws"].get<int64_t>()));
-  fact("acceptance rate (95 % interval)", fmt::format("{} ({} to {})", cell(summary["acceptance"], "{:.4f}"),
-                                                      cell(summary["acceptance_interval"][0], "{:.4f}"),
-                                                      cell(summary["acceptance_interval"][1], "{:.4f}")));
-  fact("log evidence",
-       fmt::format("{} ± {}", cell(summary["log_evidence"], "{:.5g}"), cell(summary["log_evidence_error"], "{:.2g}")));
-  fact("Pareto k of the weights", cell(summary["pareto_k"], "{:.2f}"));
+  fact("chains × draws", fmt::format("{} × {}", summary.chains, summary.draws));
+  fact("acceptance rate (95 % interval)",
+       fmt::format("{} ({} to {})", cell(summary.acceptance, "{:.4f}"), cell(summary.acceptance_interval[0], "{:.4f}"),
+                   cell(summary.acceptance_interval[1], "{:.4f}")));
+  fact("log evidence", fmt::format("{} ± {}", cell(summary.log_z, "{:.5g}"), cell(summary.log_z_error, "{:.2g}")));
+  fact("Pareto k of the weights", cell(summary.pareto_k, "{:.2f}"));
   fact("learning, sampling",
-       fmt::format("{} s, {} s", cell(summary["learn_seconds"], "{:.2f}"), cell(summary["sample_seconds"], "{:.3g}")));
+       fmt::format("{} s, {} s", cell(summary.learn_seconds, "{:.2f}"), cell(summary.sample_seconds, "{:.3g}")));
   fact("effective draws a second, sampling (with learning)",
-       fmt::format("{} ({})", cell(summary["ess_per_second"], "{:.0f}"),
-                   cell(summary["ess_per_second_with_learning"], "{:.0f}")));
-  const auto longest = summary["longest_run"].get<int64_t>();
+       fmt::format("{} ({})", cell(summary.ess_per_second, "{:.0f}"),
+                   cell(summary.ess_per_second_with_learning, "{:.0f}")));
+  const int64_t longest = summary.longest_run;
   fact("longest stay at one state", fmt::format("{} step{}", longest, longest == 1 ? "" : "s"));
   html += "</table>\n<h2>Parameters</h2>\n" + parameter_table(summary);
 
@@ -324,7 +325,7 @@ std::string write_report(OutputFolder& out, const Target& target, const Proposal
   };
   if (used < stored.draws())
     html += fmt::format("<p><small>The pictures show the first {} draws of each chain.</small></p>\n", used);
-  const std::string which = summary["parameters"].size() > kShown
+  const std::string which = summary.parameters.size() > kShown
                                 ? fmt::format("The {} parameters with the least effective draws.", kShown)
                                 : "";
   section("trace", "Traces", which, traces(shown));
@@ -335,9 +336,9 @@ std::string write_report(OutputFolder& out, const Target& target, const Proposal
     section("levels", "Target and learned proposal", "Each relative to its maximum.",
             levels(target, proposal, at::stack({output(0), output(1)}, -1)));
   section("learning", "Learning", "", learning(read_file(folder + "/history.csv")));
-  if (!summary["mixing_steps"].is_null()) {
+  if (summary.mixing_steps) {
     MeetingOptions options;
-    options.seed = summary["options"]["seed"];
+    options.seed = run.request.options.seed;
     section("meeting", "Convergence of the chain",
             "Pairs of chains driven by the same candidates and uniforms; their meeting times bound the distance to "
             "stationarity.",

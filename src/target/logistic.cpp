@@ -74,7 +74,7 @@ class LogLikelihood : public Function<LogLikelihood> {
   }
 };
 
-class Logistic final : public Target {
+class Logistic final : public SubsampledTarget {
  public:
   Logistic(std::string name, const LabelledTable& table)
       : name_(std::move(name)), names_(table.names), labels_(table.labels) {
@@ -99,6 +99,24 @@ class Logistic final : public Target {
   }
   std::map<std::string, Tensor> observed_data() const override { return {{"y", labels_}}; }
 
+  int64_t terms() const override { return signed_rows_.size(0); }
+  Gradient log_prior(const Tensor& x, bool with_gradient) const override {
+    return {-0.5 * x.square().sum(-1) + log_prior_, with_gradient ? -x : Tensor()};
+  }
+  Gradient log_likelihood(const Tensor& x, const Tensor& rows, bool with_gradient) const override {
+    const Tensor chosen = signed_rows_.index_select(0, rows);
+    if (!with_gradient) {
+      const at::NoGradGuard no_grad;
+      return {LogLikelihood::apply(x, chosen.t().contiguous(), chosen, false), {}};
+    }
+    // d/dx sum_i log sigmoid(m_i) = sum_i sigmoid(-m_i) dm_i/dx.
+    const Tensor margin = at::mm(x, chosen.t());
+    return {at::log_sigmoid(margin).sum(1), at::mm(at::sigmoid(-margin), chosen)};
+  }
+  Tensor terms_at(const Tensor& x, const Tensor& rows) const override {
+    return at::log_sigmoid(at::mm(x, signed_rows_.index_select(0, rows).t()));
+  }
+
  private:
   std::string name_;
   std::vector<std::string> names_;
@@ -109,11 +127,11 @@ class Logistic final : public Target {
 
 }  // namespace
 
-std::unique_ptr<Target> make_logistic(std::string name, const LabelledTable& table) {
+std::unique_ptr<SubsampledTarget> make_logistic(std::string name, const LabelledTable& table) {
   return std::make_unique<Logistic>(std::move(name), table);
 }
 
-std::unique_ptr<Target> make_logistic_from_file(const std::string& path) {
+std::unique_ptr<SubsampledTarget> make_logistic_from_file(const std::string& path) {
   return make_logistic("logistic:" + path, read_labelled_table(path));
 }
 
@@ -124,7 +142,7 @@ LabelledTable simulate_logistic(const Tensor& theta, int64_t rows, Stream& strea
   return {x, at::lt(stream.uniform({rows}), p).to(at::kDouble), {}};
 }
 
-std::unique_ptr<Target> make_logistic_simulated() {
+std::unique_ptr<SubsampledTarget> make_logistic_simulated() {
   Stream stream(20190601, Phase::kSimulated, 0, Purpose::kData);
   const Tensor theta = stream.normal({5});
   return make_logistic("logistic:simulated", simulate_logistic(theta, 200, stream));

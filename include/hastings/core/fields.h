@@ -21,8 +21,11 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hastings/core/error.h"
@@ -35,6 +38,11 @@ namespace hastings {
 using TensorMap = std::map<std::string, Tensor>;
 
 namespace fields_detail {
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
 
 struct Probe {
   template <class T>
@@ -66,6 +74,8 @@ class JsonWriter {
   void operator()(const char* name, const T& value) {
     if constexpr (NamedEnum<T>) {
       to_[name] = to_string(value);
+    } else if constexpr (fields_detail::IsOptional<T>::value) {
+      to_[name] = value ? nlohmann::json(*value) : nlohmann::json();
     } else {
       to_[name] = value;
     }
@@ -79,23 +89,48 @@ class JsonWriter {
   nlohmann::json& to_;
 };
 
+namespace fields_detail {
+
+// JSON knows no NaN and no infinity: null stands for them, and for nothing.
+template <class T>
+void read_value(const char* name, const nlohmann::json& from, T& value) {
+  if constexpr (NamedEnum<T>) {
+    parse(from.get<std::string>(), value);
+  } else if constexpr (std::floating_point<T>) {
+    value = from.is_null() ? std::numeric_limits<T>::quiet_NaN() : from.get<T>();
+  } else if constexpr (std::same_as<T, uint64_t>) {
+    value = from.is_number_unsigned() ? from.get<uint64_t>() : static_cast<uint64_t>(whole_number(name, from));
+  } else if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+    const int64_t number = whole_number(name, from);
+    if (!std::in_range<T>(number)) throw DataError(std::string(name) + " is out of range");
+    value = static_cast<T>(number);
+  } else if constexpr (IsOptional<T>::value) {
+    value.reset();
+    if (!from.is_null()) read_value(name, from, value.emplace());
+  } else if constexpr (requires { value.emplace_back(); } && !std::same_as<T, std::string>) {
+    if (!from.is_array()) throw DataError(std::string(name) + " is not a list");
+    value.clear();
+    for (const auto& element : from) {
+      typename T::value_type own{};
+      read_value(name, element, own);
+      value.push_back(std::move(own));
+    }
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    if (!from.is_array() || from.size() != value.size()) throw DataError(std::string(name) + " has the wrong length");
+    for (size_t i = 0; i < value.size(); ++i) read_value(name, from[i], value[i]);
+  } else {
+    from.get_to(value);
+  }
+}
+
+}  // namespace fields_detail
+
 class JsonReader {
  public:
   explicit JsonReader(const nlohmann::json& from) : from_(from) {}
   template <class T>
   void operator()(const char* name, T& value) {
-    const nlohmann::json& found = from_.at(name);
-    if constexpr (NamedEnum<T>) {
-      parse(found.get<std::string>(), value);
-    } else if constexpr (std::same_as<T, uint64_t>) {
-      value = found.is_number_unsigned() ? found.get<uint64_t>() : static_cast<uint64_t>(whole_number(name, found));
-    } else if constexpr (std::integral<T> && !std::same_as<T, bool>) {
-      const int64_t number = whole_number(name, found);
-      if (!std::in_range<T>(number)) throw DataError(std::string(name) + " is out of range");
-      value = static_cast<T>(number);
-    } else {
-      found.get_to(value);
-    }
+    fields_detail::read_value(name, from_.at(name), value);
   }
   template <class T>
   void later(const char* name, T& value) {

@@ -7,17 +7,17 @@
 #include <string>
 
 #include "hastings/data/table.h"
-#include "hastings/target/target.h"
+#include "hastings/target/subsampled.h"
 
 namespace hastings {
 
-std::unique_ptr<Target> make_logistic(std::string name, const LabelledTable& table);
+std::unique_ptr<SubsampledTarget> make_logistic(std::string name, const LabelledTable& table);
 
 // From the data of a file (see read_labelled_table).
-std::unique_ptr<Target> make_logistic_from_file(const std::string& path);
+std::unique_ptr<SubsampledTarget> make_logistic_from_file(const std::string& path);
 
 // 200 observations of 4 standard normal columns with coefficients drawn from the prior; fixed seed.
-std::unique_ptr<Target> make_logistic_simulated();
+std::unique_ptr<SubsampledTarget> make_logistic_simulated();
 
 // A data set simulated from given coefficients (the last is the bias): for calibration tests.
 LabelledTable simulate_logistic(const Tensor& theta, int64_t rows, Stream& stream);

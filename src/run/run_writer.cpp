@@ -1,4 +1,5 @@
-// The draws of a run, streamed as raw numbers; Stan CSV and npz in the end.
+#include "hastings/run/run_writer.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -6,15 +7,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "../io/raw_file.h"
+#include "../io/stan_csv.h"
 #include "hastings/core/error.h"
 #include "hastings/core/fields.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
 #include "hastings/io/npz.h"
-#include "hastings/io/run_folder.h"
-#include "raw_file.h"
-#include "stan_csv.h"
+#include "hastings/io/tensors.h"
 
 namespace hastings {
 
@@ -309,13 +310,9 @@ void RunWriter::finish(const SampleReport& report, const RunSummary& summary,
                    report.chains[static_cast<size_t>(c)].seconds,
                    [&](int64_t first, int64_t n) { return read_rows(chain, first, n); });
   });
-  json full = summary;
-  full["options"] = options;
   SampleRequest done = request_;
   done.options = options;
-  full["request"] = done;
-  full["seconds"] = to_doubles(state.at("seconds"));  // of all, and of each chain
-  write_file(scratch_ + "/summary.json", full.dump(2) + "\n");
+  write_summary(scratch_ + "/summary.json", {summary, done, to_doubles(state.at("seconds"))});
   std::map<std::string, Tensor> timeless = state;
   timeless.erase("seconds");
   write_tensors(scratch_ + "/sampler.pt", timeless);

@@ -1,4 +1,5 @@
-// A sampling run from its request to its files.
+#include "hastings/run/sample_run.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -14,7 +15,10 @@
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/diagnose/ess.h"
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_draws.h"
+#include "hastings/io/tensors.h"
+#include "hastings/run/run_writer.h"
+#include "hastings/run/summarise.h"
 
 namespace hastings {
 
@@ -43,43 +47,28 @@ int64_t next_look(int64_t draws, double ess, double wanted) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(draws) * std::clamp(factor, 1.1, 4.0)));
 }
 
-// Of all, and of each chain.
-Tensor stored_seconds(const std::string& folder) {
-  try {
-    return at::tensor(load_summary(folder).at("seconds").get<std::vector<double>>(), at::kDouble);
-  } catch (const json::exception&) {
-    throw DataError(fmt::format("{}/summary.json: has no seconds; it is of an earlier version", folder));
-  }
-}
+}  // namespace
 
-SampleRequest stored_request(const std::string& path, const std::string& nothing) {
-  if (!fs::exists(path)) throw ConfigError(nothing);
+SampleRequest finished_request(const std::string& folder) { return load_summary(folder).request; }
+
+SampleRequest interrupted_request(const std::string& folder) {
+  const std::string path = folder + "/.sampling/request.json";
+  if (!fs::exists(path)) throw ConfigError(fmt::format("{}: there is no interrupted sampling to resume", folder));
   try {
     auto request = read_json(path).at("request").get<SampleRequest>();
     request.options.validate();
     return request;
   } catch (const json::exception&) {
     throw DataError(fmt::format("{}: is not a stored request", path));
-  } catch (const ConfigError& error) {
+  } catch (const Error& error) {
     throw DataError(fmt::format("{}: {}", path, error.what()));
   }
 }
 
-}  // namespace
-
-SampleRequest finished_request(const std::string& folder) {
-  return stored_request(folder + "/summary.json",
-                        fmt::format("{}: has no draws yet; run `hastings sample {}`", folder, folder));
-}
-
-SampleRequest interrupted_request(const std::string& folder) {
-  return stored_request(folder + "/.sampling/request.json",
-                        fmt::format("{}: there is no interrupted sampling to resume", folder));
-}
-
-Sampled sample_into(OutputFolder& folder, const Target& target, const StoredFit& stored, SampleRequest request,
-                    int64_t more, Observer& observer) {
-  Sampled out;
+SampleOutcome sample_into(OutputFolder& folder, const Target& target, const StoredFit& stored, SampleRequest request,
+                          int64_t more, Observer& observer) {
+  SampleOutcome out;
+  out.run = folder.path();
   request.options = request.options.resolved(std::min(stored.learned_acceptance, stored.chain_acceptance));
   request.options.validate();
   {
@@ -101,7 +90,7 @@ Sampled sample_into(OutputFolder& folder, const Target& target, const StoredFit&
     writer.start();
   } else {
     state = read_tensors(folder.path() + "/sampler.pt");
-    state["seconds"] = stored_seconds(folder.path());
+    state["seconds"] = at::tensor(load_summary(folder.path()).seconds, at::kDouble);
     if (!state.contains("draws") || state.at("draws").item<int64_t>() != before->draws() ||
         before->chains() != request.options.chains || before->names() != writer.names())
       throw DataError(fmt::format("{}: draws.npz and sampler.pt do not belong together; sample anew", folder.path()));
@@ -147,9 +136,64 @@ Sampled sample_into(OutputFolder& folder, const Target& target, const StoredFit&
   observer.on_summary();
   SampleOptions options = request.options;
   options.draws = sampler.draws();
-  out.summary = summarise_run(target, options, sampler.report(), writer, stored);
-  writer.finish(sampler.report(), out.summary, with_goal());
+  writer.finish(sampler.report(), summarise_run(target, options, sampler.report(), writer, stored), with_goal());
+  out.stored = load_summary(folder.path());
   return out;
+}
+
+namespace {
+
+// The folder of a run that has a proposal, and its target.
+struct OpenRun {
+  std::unique_ptr<OutputFolder> folder;
+  std::unique_ptr<Target> target;
+};
+
+OpenRun open_run(const SampleRunRequest& request, Observer& observer) {
+  const std::string& name = request.fit.target.target;
+  OpenRun out;
+  if (request.fit.output.empty() && fs::is_directory(name)) {
+    if (!is_run(name)) throw ConfigError(fmt::format("{}: is not a run folder (no proposal.pt)", name));
+    out.folder = std::make_unique<OutputFolder>(name, FolderKind::kRun, OutputFolder::Use::kGoOn);
+    out.target = find_target(stored_target(name), request.fit.target.how);
+    return out;
+  }
+  if (request.more > 0 || request.resume)
+    throw ConfigError("--more and --resume go on with a run: name its folder instead of a target");
+  out.target = request.fit.target.open();
+  const std::string folder = request.fit.output.empty() ? default_folder(name) : request.fit.output;
+  out.folder = std::make_unique<OutputFolder>(folder, FolderKind::kRun);
+  if (!is_run(folder) || request.fit.overwrite) {
+    fit_into(*out.folder, *out.target, request.fit, observer);
+  } else if (stored_target(folder) != out.target->name()) {
+    throw ConfigError(fmt::format("{}: is a run of target {}, not of {}; use another --output", folder,
+                                  stored_target(folder), out.target->name()));
+  } else {
+    request.note(fmt::format("Using the proposal learned in {} (--overwrite learns anew).", folder));
+  }
+  return out;
+}
+
+}  // namespace
+
+SampleOutcome sample_run(const SampleRunRequest& given, Observer& observer) {
+  given.fit.options.validate();
+  given.sample.options.validate();
+  const OpenRun run = open_run(given, observer);
+  const std::string& folder = run.folder->path();
+  const StoredFit stored = load_fit(folder, run.target->dim());
+  if (stored.target != run.target->name())
+    throw ConfigError(fmt::format("{}: is a run of target {}, not of {}", folder, stored.target, run.target->name()));
+  SampleRequest request = given.sample;
+  if (given.resume) request = interrupted_request(folder);
+  if (given.more > 0) {
+    request = finished_request(folder);
+    request.target_ess = given.sample.target_ess;
+    request.max_seconds = given.sample.max_seconds;
+  }
+  request.options.threads = given.sample.options.threads;
+  request.checkpoint_seconds = given.fit.checkpoint_seconds;
+  return sample_into(*run.folder, *run.target, stored, request, given.resume ? 0 : given.more, observer);
 }
 
 }  // namespace hastings

@@ -1,4 +1,4 @@
-#include "hastings/io/run_folder.h"
+#include "hastings/io/stored_fit.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
@@ -16,6 +16,7 @@
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/data/weights.h"
+#include "pickled.h"
 
 namespace hastings {
 
@@ -27,8 +28,6 @@ std::string version() { return HASTINGS_VERSION; }
 bool is_run(const std::string& folder) { return fs::exists(fs::path(folder) / "proposal.pt"); }
 
 namespace {
-
-constexpr const char* kFitting = ".fitting";  // holds learning on its way
 
 std::string in(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).string(); }
 
@@ -49,13 +48,6 @@ std::string history_csv(const std::vector<LearnProgress>& history) {
   return text;
 }
 
-c10::Dict<std::string, Tensor> dictionary(const std::map<std::string, Tensor>& tensors) {
-  c10::Dict<std::string, Tensor> out;
-  // Cloned: of a part of a tensor the whole memory would be written.
-  for (const auto& [name, tensor] : tensors) out.insert(name, tensor.clone(at::MemoryFormat::Contiguous));
-  return out;
-}
-
 // A tuple (architecture as JSON text, dictionary of tensors): torch.load reads it too.
 std::string pickled(const FlowSpec& spec, const Proposal& proposal) {
   const auto bytes = torch::jit::pickle_save(
@@ -65,20 +57,8 @@ std::string pickled(const FlowSpec& spec, const Proposal& proposal) {
 
 }  // namespace
 
-void write_tensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
-  const auto bytes = torch::jit::pickle_save(c10::IValue(dictionary(tensors)));
-  write_file(path, {bytes.data(), bytes.size()});
-}
-
-std::map<std::string, Tensor> read_tensors(const std::string& path) {
-  try {
-    return read_weights(path);
-  } catch (const DataError& error) {
-    throw DataError(fmt::format("{} (it is damaged or not a stored state)", error.what()));
-  }
-}
-
-void save_fit(OutputFolder& folder, const Target& target, const FitOptions& options, const Fit& fit) {
+void save_fit(OutputFolder& folder, const Target& target, const FitOptions& options, const Fit& fit,
+              const std::string& keep) {
   json config = {{"target", target.name()},
                  {"dimension", target.dim()},
                  {"parameters", target.parameter_names()},
@@ -99,63 +79,10 @@ void save_fit(OutputFolder& folder, const Target& target, const FitOptions& opti
   const std::string proposal = pickled(fit.flow, *fit.proposal), history = history_csv(fit.learning.history);
   folder.check();
   folder.remove("proposal.pt");  // first: without it there is no run
-  folder.remove_all_but(kFitting);
+  folder.remove_all_but(keep);
   write_file(folder.file("config.json"), config.dump(2) + "\n");
   write_file(folder.file("history.csv"), history);
   write_file(folder.file("proposal.pt"), proposal);
-  folder.remove(kFitting);
-}
-
-FitStore::FitStore(OutputFolder& folder, const Target& target, const FitOptions& options, double every_seconds)
-    : folder_(folder), every_(every_seconds), last_(std::chrono::steady_clock::now()) {
-  FitOptions same = options;
-  same.learn.threads = 0;  // changes nothing
-  identity_ = json{{"target", target.name()}, {"options", same}, {"version", version()}}.dump(2) + "\n";
-}
-
-bool FitStore::due() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - last_).count() >= every_;
-}
-
-void FitStore::save(const std::map<std::string, Tensor>& state) {
-  folder_.check();
-  const std::string scratch = folder_.subfolder(kFitting);
-  if (!stored()) {  // of something else: its state must not be taken for ours
-    std::error_code ignored;
-    fs::remove(in(scratch, "state.pt"), ignored);
-    write_file(in(scratch, "fit.json"), identity_);
-  }
-  write_tensors(in(scratch, "state.pt"), state);
-  last_ = std::chrono::steady_clock::now();
-}
-
-bool FitStore::stored() const {
-  const std::string scratch = in(folder_.path(), kFitting);
-  return fs::exists(in(scratch, "state.pt")) && fs::exists(in(scratch, "fit.json")) &&
-         read_file(in(scratch, "fit.json")) == identity_;
-}
-
-std::map<std::string, Tensor> FitStore::load() {
-  if (!stored()) return {};
-  return read_tensors(in(in(folder_.path(), kFitting), "state.pt"));
-}
-
-void FitStore::remove() { folder_.remove(kFitting); }
-
-bool FitStore::exists(const std::string& folder) { return fs::exists(in(in(folder, kFitting), "state.pt")); }
-
-void FitStore::restore_options(const std::string& folder, std::string& target, FitOptions& options) {
-  if (!exists(folder)) throw ConfigError(fmt::format("{}: there is no interrupted learning to resume", folder));
-  const std::string path = in(in(folder, kFitting), "fit.json");
-  const int threads = options.learn.threads;
-  try {
-    const json stored = parse_json(path, read_file(path));
-    target = stored.at("target").get<std::string>();
-    options = stored.at("options").get<FitOptions>();
-  } catch (const json::exception&) {
-    throw DataError(fmt::format("{}: is damaged", path));
-  }
-  options.learn.threads = threads;
 }
 
 namespace {

@@ -62,6 +62,7 @@ format:
 lint:
 	scripts/setup --tools
 	scripts/check_rooms
+	scripts/check_docs
 	git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
 	cppcheck --quiet --std=c++20 --inline-suppr --enable=warning,performance,portability --error-exitcode=1 \
 	  --suppress=missingInclude --suppress=unknownMacro -I include src apps

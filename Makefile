@@ -5,7 +5,7 @@ CMAKE_ARGS ?=
 DATA := $(wildcard ../shared/data)
 export HASTINGS_TEST_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
 
-.PHONY: demo test configure build bench bench-peers asan tsan fuzz format lint setup results clean
+.PHONY: demo test configure build bench bench-peers asan tsan fuzz format lint api setup results clean
 
 demo: configure
 	cmake --build $(BUILD) -j $(JOBS) --target hastings_cli
@@ -62,9 +62,17 @@ format:
 lint:
 	scripts/setup --tools
 	scripts/check_rooms
+	scripts/check_docs
 	git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
 	cppcheck --quiet --std=c++20 --inline-suppr --enable=warning,performance,portability --error-exitcode=1 \
 	  --suppress=missingInclude --suppress=unknownMacro -I include src apps
+
+# Pages of the API, from the headers: build/api/html/index.html.
+api:
+	command -v doxygen > /dev/null || scripts/setup --tools
+	mkdir -p $(BUILD)/api
+	OUTPUT=$(BUILD)/api doxygen Doxyfile
+	@echo "$(BUILD)/api/html/index.html"
 
 results: build
 	cmake --build $(BUILD) -j $(JOBS) --target hastings_results

@@ -9,8 +9,8 @@
 #include <numbers>
 
 #include "hastings/diagnose/mean_error.h"
-#include "hastings/gan/calibrate.h"
-#include "hastings/gan/filter.h"
+#include "hastings/gan/calibrate/calibrate.h"
+#include "hastings/gan/filter/filter.h"
 #include "reproduce.h"
 
 namespace hastings::reproduce {

@@ -26,8 +26,8 @@
 #include "hastings/data/images.h"
 #include "hastings/data/table.h"
 #include "hastings/data/weights.h"
-#include "hastings/gan/network.h"
-#include "hastings/gan/pair.h"
+#include "hastings/gan/network/network.h"
+#include "hastings/gan/network/pair.h"
 #include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/target/registry.h"
@@ -333,9 +333,7 @@ const std::vector<Reader>& readers() {
          with_file("summary.json", b, [](const std::string& r) { finished_request(r), StoredDraws(r).width(); });
        }},
       {"run-proposal", [] { return std::vector{taken(run() + "/proposal.pt")}; },
-       [](const std::string& b) {
-         with_file("proposal.pt", b, [](const std::string& r) { load_fit(r, 2); });
-       }},
+       [](const std::string& b) { with_file("proposal.pt", b, [](const std::string& r) { load_fit(r, 2); }); }},
       {"run-draws", [] { return std::vector{taken(run() + "/draws.npz")}; },
        [](const std::string& b) {
          with_file("draws.npz", b, [](const std::string& r) {

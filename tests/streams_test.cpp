@@ -9,10 +9,10 @@
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/files.h"
-#include "hastings/gan/choose.h"
-#include "hastings/gan/classifier.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
-#include "hastings/gan/sample.h"
+#include "hastings/gan/network/classifier.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/score/compare.h"
 #include "hastings/target/zoo.h"

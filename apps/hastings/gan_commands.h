@@ -4,9 +4,9 @@
 #include <set>
 #include <string>
 
-#include "hastings/gan/choose.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
-#include "hastings/gan/sample.h"
 #include "hastings/score/compare.h"
 
 namespace hastings::app {

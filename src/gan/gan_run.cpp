@@ -14,7 +14,7 @@
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
-#include "hastings/gan/classifier.h"
+#include "hastings/gan/network/classifier.h"
 
 namespace hastings {
 namespace {

@@ -1,4 +1,4 @@
-#include "hastings/gan/sample.h"
+#include "hastings/gan/filter/sample.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

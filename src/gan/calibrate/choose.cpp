@@ -1,4 +1,4 @@
-#include "hastings/gan/choose.h"
+#include "hastings/gan/calibrate/choose.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
-#include "hastings/gan/propose.h"
+#include "hastings/gan/filter/propose.h"
 #include "judge.h"
 #include "numbers.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hastings/core/events.h"
-#include "hastings/gan/calibrate.h"
-#include "hastings/gan/pair.h"
+#include "hastings/gan/calibrate/calibrate.h"
+#include "hastings/gan/network/pair.h"
 
 namespace hastings {
 

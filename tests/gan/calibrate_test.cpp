@@ -1,4 +1,6 @@
 // Calibration of scores, and the choice among calibrators and protocols.
+#include "hastings/gan/calibrate/calibrate.h"
+
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -6,10 +8,9 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
-#include "hastings/gan/calibrate.h"
-#include "hastings/gan/choose.h"
-#include "hastings/gan/classifier.h"
-#include "hastings/gan/sample.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/sample.h"
+#include "hastings/gan/network/classifier.h"
 #include "support.h"
 
 namespace hastings {

@@ -10,7 +10,7 @@
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/data/weights.h"
-#include "hastings/gan/choose.h"
+#include "hastings/gan/calibrate/choose.h"
 #include "numbers.h"
 
 namespace hastings {

@@ -5,10 +5,10 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include "../core/torchscript.h"
+#include "../../core/torchscript.h"
 #include "hastings/core/error.h"
 #include "hastings/core/foreign.h"
-#include "hastings/gan/network.h"
+#include "hastings/gan/network/network.h"
 
 namespace hastings {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "hastings/core/events.h"
 #include "hastings/core/output_folder.h"
-#include "hastings/gan/calibrate.h"
-#include "hastings/gan/filter.h"
-#include "hastings/gan/pair.h"
+#include "hastings/gan/calibrate/calibrate.h"
+#include "hastings/gan/filter/filter.h"
+#include "hastings/gan/network/pair.h"
 
 namespace hastings {
 

@@ -1,4 +1,4 @@
-#include "hastings/gan/filter.h"
+#include "hastings/gan/filter/filter.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "../calibrate/numbers.h"
 #include "hastings/core/error.h"
-#include "numbers.h"
 
 namespace hastings {
 

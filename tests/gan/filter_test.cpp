@@ -1,5 +1,6 @@
 // The filter on known densities.
-#include "hastings/gan/filter.h"
+#include "hastings/gan/filter/filter.h"
+
 #include "support.h"
 
 namespace hastings {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hastings/core/tensor.h"
-#include "hastings/gan/features.h"
+#include "hastings/gan/network/features.h"
 
 namespace hastings {
 

@@ -1,4 +1,4 @@
-#include "hastings/gan/calibrate.h"
+#include "hastings/gan/calibrate/calibrate.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "hastings/gan/pair.h"
+#include "hastings/gan/network/pair.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "hastings/gan/train.h"
+#include "hastings/gan/train/train.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "../core/tensor_adam.h"
+#include "../../core/tensor_adam.h"
 #include "hastings/core/error.h"
 #include "hastings/learn/objectives.h"
 

@@ -1,4 +1,4 @@
-#include "hastings/gan/propose.h"
+#include "hastings/gan/filter/propose.h"
 
 #include <ATen/ATen.h>
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "../core/arithmetic.h"
+#include "../../core/arithmetic.h"
 #include "conv_transpose.h"
 #include "hastings/core/error.h"
 #include "hastings/core/json.h"

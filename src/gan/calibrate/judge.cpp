@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hastings/diagnose/mean_error.h"
-#include "hastings/gan/filter.h"
+#include "hastings/gan/filter/filter.h"
 
 namespace hastings {
 namespace {

@@ -1,4 +1,4 @@
-#include "hastings/gan/features.h"
+#include "hastings/gan/network/features.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "hastings/gan/network.h"
+#include "hastings/gan/network/network.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "../core/arithmetic.h"
+#include "../../core/arithmetic.h"
 #include "hastings/core/error.h"
 #include "hastings/core/json.h"
 #include "layers.h"

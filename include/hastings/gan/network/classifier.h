@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "hastings/core/events.h"
-#include "hastings/gan/features.h"
+#include "hastings/gan/network/features.h"
 
 namespace hastings {
 

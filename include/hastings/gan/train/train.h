@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hastings/core/events.h"
-#include "hastings/gan/pair.h"
+#include "hastings/gan/network/pair.h"
 
 namespace hastings {
 

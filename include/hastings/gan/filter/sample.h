@@ -1,8 +1,8 @@
 // A calibrated GAN's outputs.
 #pragma once
 
-#include "hastings/gan/choose.h"
-#include "hastings/gan/propose.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/propose.h"
 
 namespace hastings {
 

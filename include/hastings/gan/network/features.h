@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hastings/core/tensor.h"
-#include "hastings/gan/network.h"
+#include "hastings/gan/network/network.h"
 
 namespace hastings {
 

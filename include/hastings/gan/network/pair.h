@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "hastings/gan/network.h"
+#include "hastings/gan/network/network.h"
 
 namespace hastings {
 

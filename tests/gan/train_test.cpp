@@ -1,5 +1,6 @@
 // Algorithm 2.
-#include "hastings/gan/train.h"
+#include "hastings/gan/train/train.h"
+
 #include "hastings/learn/objectives.h"
 #include "support.h"
 

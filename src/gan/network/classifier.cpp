@@ -1,4 +1,4 @@
-#include "hastings/gan/classifier.h"
+#include "hastings/gan/network/classifier.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "../core/tensor_adam.h"
+#include "../../core/tensor_adam.h"
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
 

@@ -8,9 +8,9 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
-#include "hastings/gan/choose.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
-#include "hastings/gan/sample.h"
 #include "support.h"
 
 namespace hastings {

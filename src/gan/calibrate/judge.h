@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hastings/diagnose/frechet.h"
-#include "hastings/gan/choose.h"
+#include "hastings/gan/calibrate/choose.h"
 #include "numbers.h"
 
 namespace hastings {

@@ -171,11 +171,11 @@ TEST(Golden, AGansLife) {
                                               static_cast<double>(chosen.advised_per_output)}));
   std::vector<FilterOptions> protocols;
   for (const char* protocol : {"plain", "chain", "restarts", "generated", "rejection", "top"})
-    protocols.push_back({protocol, 40, 10});
+    protocols.push_back({parse_protocol(protocol), 40, 10});
   const Proposals proposals(pair, 1, Phase::kGanSample, 1);
   const auto samples = filter_proposals(proposals, chosen, protocols, {1, Phase::kGanFilter}, silent);
   for (size_t i = 0; i < protocols.size(); ++i)
-    expect_golden("filter " + protocols[i].protocol, at::tensor(samples[i].filtered.chosen, at::kLong));
+    expect_golden("filter " + to_string(protocols[i].protocol), at::tensor(samples[i].filtered.chosen, at::kLong));
   expect_golden("render", proposals.render({3, 777}).to(at::kDouble).flatten().narrow(0, 60, 8));
 }
 

@@ -2,6 +2,7 @@
 
 #include "checks.h"
 #include "gan_commands.h"
+#include "hastings/core/registry.h"
 
 namespace hastings::app {
 
@@ -107,7 +108,8 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
       ->capture_default_str();
   calibrate->add_option("--penalty", k.penalty, "C of the ridge on features, its inverse strength (auto tries several)")
       ->capture_default_str();
-  calibrate->add_option("--protocol", k.protocol, "auto, chain, restarts, generated, plain")->capture_default_str();
+  calibrate->add_option("--protocol", o.calibrated_protocol, alternatives(calibrated_protocols()))
+      ->capture_default_str();
   calibrate
       ->add_option("--per-output", k.per_output,
                    "Proposals an output; 0: thin a chain by its autocorrelation, to one repeat in twenty")
@@ -127,8 +129,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   auto* sample = gan->add_subcommand("sample", "Sample a calibrated GAN through Metropolis-Hastings");
   sample->add_option("run", o.pair, "The folder of a calibrated run")->required();
   sample->add_option("-n,--outputs", o.filter.outputs, "Images to make")->capture_default_str();
-  sample->add_option("--protocol", o.filter.protocol,
-                     "chain, restarts, generated, or a rival: plain, rejection, top (default: as calibrated)");
+  sample->add_option("--protocol", o.protocol, help_of(protocols()) + " (default: as calibrated)");
   sample->add_option("--per-output", o.filter.per_output, "Proposals an output (default: as calibrated)");
   sample->add_option("-o,--output", o.folder, "Folder of the outputs (default: RUN/outputs-SEED)");
   sample->add_flag("--images", o.pictures, "Also one PNG an output");

@@ -240,7 +240,9 @@ int train_command(const GanOptions& o) {
 }
 
 int calibrate_command(const GanOptions& o) {
-  o.calibration.validate();
+  CalibrateOptions calibration = o.calibration;
+  calibration.protocol = parse_calibrated_protocol(o.calibrated_protocol);
+  calibration.validate();
   OpenedRun run = open_run(o.pair, o.weights_folder, o.folder);
   const std::string& folder = run.folder->path();
   SplitImages images;
@@ -257,7 +259,6 @@ int calibrate_command(const GanOptions& o) {
   }
   tell_splits(images, o.quiet);
   check_image_shape(images, run.pair);
-  CalibrateOptions calibration = o.calibration;
   calibration.threads = o.threads;
   Progress progress(o.quiet);
   if (o.witness == "auto") {
@@ -289,7 +290,7 @@ int sample_command(const GanOptions& o) {
   const Pair pair = pair_of_run(o.pair);
   const ChosenCalibration chosen = load_calibration(o.pair);
   FilterOptions f = o.filter;
-  if (!o.given.contains("protocol")) f.protocol = chosen.protocol;
+  f.protocol = o.given.contains("protocol") ? parse_protocol(o.protocol) : chosen.protocol;
   if (!o.given.contains("per-output")) f.per_output = chosen.per_output;
   f.validate();
   const std::string folder =
@@ -330,14 +331,15 @@ int sample_command(const GanOptions& o) {
             {{"arr_0", {n, pair.image[1], pair.image[2], pair.image[0]}, {raw}, "|u1"}});
   const double render = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Filtered& r = got.filtered;
+  const bool plain = f.protocol == ProtocolKind::kPlain;
   const json facts = {{"run", o.pair},
                       {"output", folder},
-                      {"protocol", f.protocol},
-                      {"calibration", f.protocol == "plain" ? "" : chosen.calibration.method},
+                      {"protocol", to_string(f.protocol)},
+                      {"calibration", plain ? "" : chosen.calibration.method},
                       {"outputs", n},
                       {"per_output", f.per_output},
-                      {"proposals", f.protocol == "plain" ? n : r.proposals},
-                      {"acceptance", f.protocol == "plain" ? json() : json(r.acceptance)},
+                      {"proposals", plain ? n : r.proposals},
+                      {"acceptance", plain ? json() : json(r.acceptance)},
                       {"unique", r.unique},
                       {"longest_run", r.longest_run},
                       {"stuck_starts", r.stuck},
@@ -356,8 +358,8 @@ int sample_command(const GanOptions& o) {
   if (o.json) {
     print_json(facts);
   } else {
-    fmt::print("{} outputs by {}: {} proposals, ", n, f.protocol, facts["proposals"].get<int64_t>());
-    if (f.protocol != "plain")
+    fmt::print("{} outputs by {}: {} proposals, ", n, to_string(f.protocol), facts["proposals"].get<int64_t>());
+    if (!plain)
       fmt::print("acceptance {:.3f}, {:.1f} % different, longest run {}, ", r.acceptance, 100 * r.unique,
                  r.longest_run);
     fmt::print("{:.1f} s in the networks, {:.2f} s in the filter, {:.1f} s rendering.\n", got.network_seconds,

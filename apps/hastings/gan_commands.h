@@ -24,9 +24,11 @@ struct GanOptions {
   // calibrate
   std::string pair, weights_folder;
   CalibrateOptions calibration;
+  std::string calibrated_protocol = "auto";
   std::string witness = "auto", witness_weights;
   // sample
   FilterOptions filter;
+  std::string protocol;
   uint64_t filter_seed = 1;
   bool pictures = false;
   int threads = 0;

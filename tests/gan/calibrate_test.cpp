@@ -155,18 +155,18 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
   Observer silent;
   CalibrateOptions options;
   const ChosenCalibration right = choose_calibration(pair_with(1), real, options, silent);
-  EXPECT_NE(right.protocol, "plain");
+  EXPECT_NE(right.protocol, ProtocolKind::kPlain);
   EXPECT_LT(right.expected.distance, right.plain.distance / 2);
   EXPECT_TRUE(right.warnings.empty());
   const ChosenCalibration sure = choose_calibration(pair_with(300), real, options, silent);
-  EXPECT_NE(sure.protocol, "plain");  // the calibration undoes it
+  EXPECT_NE(sure.protocol, ProtocolKind::kPlain);  // the calibration undoes it
   EXPECT_FALSE(sure.raw.sound());
   bool told = false;
   for (const auto& line : sure.reasons) told = told || line.find("too sure of themselves") != std::string::npos;
   EXPECT_TRUE(told);
   // Who insists on the raw logits is warned beforehand, and the chain itself warns afterwards.
   options.method = "none";
-  options.protocol = "chain";
+  options.protocol = ProtocolKind::kChain;
   const Pair pair = pair_with(300);
   const ChosenCalibration insisted = choose_calibration(pair, real, options, silent);
   EXPECT_FALSE(insisted.warnings.empty());
@@ -190,7 +190,7 @@ TEST(Choose, WithoutOverlapThereIsNoFilter) {
   const Tensor real = images_of(level, level);
   Observer silent;
   const ChosenCalibration c = choose_calibration(pair, real, {}, silent);
-  EXPECT_EQ(c.protocol, "plain");
+  EXPECT_EQ(c.protocol, ProtocolKind::kPlain);
   ASSERT_FALSE(c.warnings.empty());
   EXPECT_NE(c.warnings.at(0).find("do not overlap"), std::string::npos);
   EXPECT_EQ(c.reasons.at(0).find("No filter"), 0u);
@@ -209,7 +209,7 @@ TEST(Choose, ThinsAChainByItsAutocorrelation) {
   Observer silent;
   CalibrateOptions options;
   options.method = "platt";
-  options.protocol = "chain";
+  options.protocol = ProtocolKind::kChain;
   options.per_output = 2;
   const ChosenCalibration close = choose_calibration(pair, real, options, silent);
   EXPECT_LT(close.expected.unique, 0.8);
@@ -241,12 +241,12 @@ TEST(Choose, JudgesInTheFeaturesThatAreAskedFor) {
   options.method = "auto";
   options.witness = pixel_witness(0);
   const ChosenCalibration helps = choose_calibration(pair, real, options, silent);
-  EXPECT_NE(helps.protocol, "plain");
+  EXPECT_NE(helps.protocol, ProtocolKind::kPlain);
   EXPECT_EQ(helps.space, "pixel 0");
   EXPECT_NE(helps.reasons.at(0).find("in pixel 0"), std::string::npos);
   options.witness = pixel_witness(2);
   const ChosenCalibration harms = choose_calibration(pair, real, options, silent);
-  EXPECT_EQ(harms.protocol, "plain");
+  EXPECT_EQ(harms.protocol, ProtocolKind::kPlain);
 }
 
 // The discriminator looks away from the flaw; another network sees it, and the filter mends it by what that one sees.
@@ -265,7 +265,7 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   Observer silent;
   CalibrateOptions options;
   const ChosenCalibration alone = choose_calibration(pair, real, options, silent);
-  EXPECT_EQ(alone.protocol, "plain");
+  EXPECT_EQ(alone.protocol, ProtocolKind::kPlain);
   options.witness = pixel_witness(0);
   const ChosenCalibration chosen = choose_calibration(pair, real, options, silent);
   EXPECT_TRUE(chosen.calibration.of_witness()) << chosen.calibration.method;
@@ -283,16 +283,16 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   EXPECT_FALSE(said.features.defined());
   FilterOptions filter;
   filter.outputs = 4000;
-  auto mean_of = [&](const std::string& protocol) {
+  auto mean_of = [&](ProtocolKind protocol) {
     filter.protocol = protocol;
     const auto got = filter_proposals(proposals, back, {filter}, {5, Phase::kTest}, silent);
     const Tensor images = to_network_range(proposals.render(got[0].filtered.chosen));
     return images.select(2, 0).mean().item<double>();
   };
-  EXPECT_NEAR(mean_of("chain"), 0.15, 0.03);  // standard error 0.006
-  EXPECT_NEAR(mean_of("plain"), 0.0, 0.03);
+  EXPECT_NEAR(mean_of(ProtocolKind::kChain), 0.15, 0.03);  // standard error 0.006
+  EXPECT_NEAR(mean_of(ProtocolKind::kPlain), 0.0, 0.03);
   filter.outputs = 20;  // a short chain that held one proposal for a while is not stuck
-  filter.protocol = "chain";
+  filter.protocol = ProtocolKind::kChain;
   EXPECT_TRUE(filter_proposals(proposals, back, {filter}, {5, Phase::kTest}, silent)[0].warnings.empty());
   EXPECT_NE(error_of([&] {
               options.witness = nullptr;
@@ -342,6 +342,15 @@ TEST(Classifier, LearnsWhatTellsTheClassesApart) {
   EXPECT_THROW(learn_classifiers(pixels, labels.narrow(0, 0, 10), options, silent), DataError);
 }
 
+TEST(Choose, AProtocolIsAskedForByName) {
+  EXPECT_FALSE(parse_calibrated_protocol("auto"));
+  for (const auto& name : calibrated_protocols()) {
+    if (name != "auto") EXPECT_EQ(to_string(*parse_calibrated_protocol(name)), name);
+  }
+  EXPECT_EQ(error_of([] { parse_calibrated_protocol("top"); }),
+            "protocol 'top': must be auto, chain, restarts, generated or plain");
+}
+
 TEST(Choose, WithNothingToGainThereIsNoFilter) {
   // The generator is perfect: the same uniform noise as the data.
   Pair pair = fresh_pair(preset_pair("mlp", {1, 4, 4}, 8, 3), 2);
@@ -357,8 +366,9 @@ TEST(Choose, WithNothingToGainThereIsNoFilter) {
     options.seed = seed;
     const ChosenCalibration c = choose_calibration(pair, real, options, silent);
     // No filter, or by bad luck one that hardly does anything.
-    EXPECT_TRUE(c.protocol == "plain" || c.expected.acceptance > 0.8) << c.protocol << " " << c.expected.acceptance;
-    filtered += c.protocol == "plain" ? 0 : 1;
+    EXPECT_TRUE(c.protocol == ProtocolKind::kPlain || c.expected.acceptance > 0.8)
+        << to_string(c.protocol) << " " << c.expected.acceptance;
+    filtered += c.protocol == ProtocolKind::kPlain ? 0 : 1;
   }
   EXPECT_LE(filtered, 4);
 }
@@ -368,16 +378,16 @@ TEST(Choose, IsStoredAndComesBack) {
   OutputFolder run(folder, FolderKind::kGan);
   ChosenCalibration c;
   c.calibration = {"refit", 0.01, {2.5}, {}, {}, at::arange(4, at::kDouble), -0.5, {}};
-  c.protocol = "chain";
+  c.protocol = ProtocolKind::kChain;
   c.space = "some features";
   c.real_scores = {1, 2, 3};
   c.reasons = {"because"};
   c.quality.curve_predicted = {0.5};
   c.quality.odds_fake = std::numeric_limits<double>::infinity();
-  c.trials = {{"beta", "chain", 0, 0.5}};
+  c.trials = {{"beta", ProtocolKind::kChain, 0, 0.5}};
   save_calibration(run, c);
   const ChosenCalibration back = load_calibration(folder);
-  EXPECT_EQ(back.protocol, "chain");
+  EXPECT_EQ(back.protocol, ProtocolKind::kChain);
   EXPECT_EQ(back.space, "some features");
   EXPECT_EQ(back.real_scores, c.real_scores);
   EXPECT_EQ(back.quality.odds_fake, c.quality.odds_fake);

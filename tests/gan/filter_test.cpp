@@ -1,6 +1,9 @@
 // The filter on known densities.
 #include "hastings/gan/filter/filter.h"
 
+#include <set>
+
+#include "hastings/core/registry.h"
 #include "support.h"
 
 namespace hastings {
@@ -21,7 +24,7 @@ struct ExactPair {
 Filtered run_filter(const Tensor& weights, const std::string& protocol, int64_t k, std::vector<double> real = {},
                     uint64_t seed = 3, int64_t block = 250) {
   FilterOptions options;
-  options.protocol = protocol;
+  options.protocol = parse_protocol(protocol);
   options.per_output = k;
   options.outputs = weights.size(0) / k;
   Filter filter(options, std::move(real), {seed, Phase::kTest});
@@ -109,6 +112,28 @@ TEST(Filter, RejectionIsExactWhereItCanBeAndLenientWhereItMust) {
   Tensor spiked = exact.weights.clone();
   spiked[5] = 30;  // by this one nearly all would be refused
   EXPECT_EQ(run_filter(spiked, "rejection", 10).chosen.size(), 30000u);
+}
+
+// A protocol is asked for by its name, and its outputs belong to its number.
+TEST(Filter, EveryProtocolIsRegistered) {
+  std::set<uint64_t> numbers;
+  const std::vector<double> weights(40, 0.5);
+  for (const auto& entry : protocols()) {
+    EXPECT_EQ(parse_protocol(entry.name), entry.kind);
+    EXPECT_EQ(to_string(entry.kind), entry.name);
+    numbers.insert(entry.number);
+    Filter filter({entry.kind, 4, 10}, {0.5}, {1, Phase::kTest});
+    filter.feed(weights);
+    const Filtered f = filter.finish();
+    EXPECT_EQ(f.chosen.size(), 4u) << entry.name;
+    EXPECT_EQ(f.proposals, 40) << entry.name;
+    EXPECT_TRUE(filter.warnings(f).empty()) << entry.name;
+    EXPECT_NE(help_of(protocols()).find(std::string(entry.name) + " (" + entry.help), std::string::npos);
+  }
+  EXPECT_EQ(numbers, (std::set<uint64_t>{0, 1, 2, 3, 4, 5}));  // stored seeds give the same outputs only with these
+  EXPECT_EQ(entry_of(ProtocolKind::kRejection).number, 4u);
+  EXPECT_EQ(test::error_of([] { parse_protocol("walk"); }),
+            "protocol 'walk': must be plain, chain, restarts, generated, rejection or top");
 }
 
 }  // namespace

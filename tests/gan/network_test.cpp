@@ -210,7 +210,7 @@ TEST_F(ModulePair, IsAPairLikeAnyOther) {
   Observer silent;
   for (const Pair* each : {&pair, &other}) {
     const ChosenCalibration chosen = choose_calibration(*each, to_bytes(level), {}, silent);
-    ASSERT_NE(chosen.protocol, "plain");
+    ASSERT_NE(chosen.protocol, ProtocolKind::kPlain);
     FilterOptions filter;
     filter.protocol = chosen.protocol;
     filter.outputs = 2000;

@@ -9,8 +9,8 @@
 #include <functional>
 #include <numeric>
 
+#include "../numbers.h"
 #include "hastings/core/error.h"
-#include "numbers.h"
 
 namespace hastings {
 namespace {

@@ -6,17 +6,19 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "../numbers.h"
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/data/weights.h"
 #include "hastings/gan/calibrate/choose.h"
-#include "numbers.h"
 
 namespace hastings {
 
 using nlohmann::json;
 
+void to_json(json& j, ProtocolKind protocol) { j = to_string(protocol); }
+void from_json(const json& j, ProtocolKind& protocol) { protocol = parse_protocol(j.get<std::string>()); }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Trial, method, protocol, penalty, log_loss, acceptance, unique, longest_run,
                                    distance, distance_error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrationQuality, log_loss, log_loss_error, accuracy, auc, z, slope, odds_fake,
@@ -80,7 +82,7 @@ ChosenCalibration load_calibration(const std::string& folder) {
     c.calibration.knots = j.at("knots").get<std::vector<double>>();
     c.calibration.values = j.at("values").get<std::vector<double>>();
     c.calibration.bias = j.at("bias").get<double>();
-    c.protocol = j.at("protocol").get<std::string>();
+    c.protocol = j.at("protocol").get<ProtocolKind>();
     c.space = j.at("space").get<std::string>();
     c.per_output = j.at("per_output").get<int64_t>();
     c.advised_per_output = j.at("advised_per_output").get<int64_t>();

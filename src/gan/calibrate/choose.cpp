@@ -7,11 +7,13 @@
 #include <cmath>
 #include <set>
 
+#include "../numbers.h"
+#include "hastings/core/accept.h"
 #include "hastings/core/error.h"
 #include "hastings/core/parallel.h"
+#include "hastings/core/registry.h"
 #include "hastings/gan/filter/propose.h"
 #include "judge.h"
-#include "numbers.h"
 
 namespace hastings {
 namespace {
@@ -62,9 +64,9 @@ std::vector<Candidate> candidates(const CalibrateOptions& o, bool features) {
 void explain(ChosenCalibration& c, const CalibrateOptions& o) {
   auto& say = c.reasons;
   const Trial &e = c.expected, &p = c.plain;
-  if (c.protocol == "plain" && e.sound() && e.farthest() <= p.distance) {
+  if (c.protocol == ProtocolKind::kPlain && e.sound() && e.farthest() <= p.distance) {
     say.push_back("No filter: real and generated images do not overlap.");
-  } else if (c.protocol == "plain") {
+  } else if (c.protocol == ProtocolKind::kPlain) {
     say.push_back(
         fmt::format("No filter: nothing tried brings the samples nearer to held-out images than the generator's own "
                     "({:.2f}, error {:.2f}, in {}).",
@@ -78,7 +80,7 @@ void explain(ChosenCalibration& c, const CalibrateOptions& o) {
                     e.log_loss, std::log(2.0), e.acceptance, 100 * e.unique));
   }
   const Trial& r = c.raw;
-  const bool raw_used = o.method == "none" && c.protocol != "plain";
+  const bool raw_used = o.method == "none" && c.protocol != ProtocolKind::kPlain;
   if (!r.sound()) {
     const std::string text = fmt::format(
         "With the discriminator's own logits a chain would accept {:.2g} % of the proposals and {:.0f} % of its "
@@ -88,18 +90,18 @@ void explain(ChosenCalibration& c, const CalibrateOptions& o) {
         r.log_loss > std::log(2.0) ? "far too sure of themselves" : "too sharp for the overlap there is");
     (raw_used ? c.warnings : say).push_back(text);
   }
-  if (c.protocol != "plain" && !e.sound() && !raw_used)
+  if (c.protocol != ProtocolKind::kPlain && !e.sound() && !raw_used)
     c.warnings.push_back(
         fmt::format("{}: acceptance {:.2g}, {:.0f} % of the outputs are repeats: the chain hardly moves.", e.name(),
                     e.acceptance, 100 * (1 - e.unique)));
-  if (c.quality.accuracy > 0.9 && c.protocol != "plain")
+  if (c.quality.accuracy > 0.9 && c.protocol != ProtocolKind::kPlain)
     c.warnings.push_back(fmt::format(
         "The calibrated score tells {:.0f} % of held-out real from generated images: few proposals can pass "
         "for real. More proposals an "
         "output (--per-output), a milder calibration (a smaller --penalty) or a discriminator stopped "
         "earlier would help.",
         100 * c.quality.accuracy));
-  if (c.protocol == "chain" && c.advised_per_output > 2 * o.per_output)
+  if (c.protocol == ProtocolKind::kChain && c.advised_per_output > 2 * o.per_output)
     c.warnings.push_back(fmt::format(
         "By its autocorrelation the chain wants {} proposals an output for one repeat in twenty; it has {}.",
         c.advised_per_output, o.per_output));
@@ -116,20 +118,33 @@ bool Trial::sound() const {
 }
 
 std::string Trial::name() const {
-  if (protocol == "plain") return "plain generator";
+  if (protocol == ProtocolKind::kPlain) return "plain generator";
   return fmt::format("{}{}, {}", method == "none" ? "raw logits" : method,
-                     Calibration::of_features(method) ? fmt::format(" (C = {:g})", penalty) : "", protocol);
+                     Calibration::of_features(method) ? fmt::format(" (C = {:g})", penalty) : "", to_string(protocol));
+}
+
+std::vector<std::string> calibrated_protocols() {
+  std::vector<std::string> names = metropolis_protocols();
+  names.insert(names.begin(), "auto");
+  names.push_back(to_string(ProtocolKind::kPlain));
+  return names;
+}
+
+std::optional<ProtocolKind> parse_calibrated_protocol(const std::string& name) {
+  const auto names = calibrated_protocols();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw ConfigError(fmt::format("protocol '{}': must be {}", name, alternatives(names)));
+  if (name == names.front()) return {};
+  return parse_protocol(name);
 }
 
 void CalibrateOptions::validate() const {
   static const std::set<std::string> methods = {"auto", "none",  "platt",   "beta",         "isotonic",
-                                                "head", "refit", "witness", "logit+witness"},
-                                     protocols = {"auto", "chain", "restarts", "generated", "plain"};
+                                                "head", "refit", "witness", "logit+witness"};
   if (!methods.contains(method))
     throw ConfigError(fmt::format(
         "method '{}': must be auto, none, platt, beta, isotonic, head, refit, witness or logit+witness", method));
-  if (!protocols.contains(protocol))
-    throw ConfigError(fmt::format("protocol '{}': must be auto, chain, restarts, generated or plain", protocol));
+  if (protocol) parse_calibrated_protocol(to_string(*protocol));
   if (!(penalty > 0)) throw ConfigError(fmt::format("penalty {}: must be positive", penalty));
   if (per_output < 0) throw ConfigError(fmt::format("proposals per output {}: must not be negative", per_output));
 }
@@ -233,16 +248,16 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
               : last_layer ? "the discriminator's features"
                            : "images at 8x8 (the discriminator hides its features)";
   out.plain = judge.plain();
-  out.raw = judge.trial("chain", settings[0], weights[0]);
-  std::vector<std::string> protocols = {"chain", "restarts"};
-  if (o.protocol != "auto") protocols = {o.protocol};
+  out.raw = judge.trial(ProtocolKind::kChain, settings[0], weights[0]);
+  std::vector<ProtocolKind> protocols = {ProtocolKind::kChain, ProtocolKind::kRestarts};
+  if (o.protocol) protocols = {*o.protocol};
   struct Ranked {
     size_t setting;
     Trial trial;
   };
   std::vector<Ranked> ranked;
   for (size_t s = o.method == "none" ? 0 : 1; s < settings.size(); ++s) {
-    for (const auto& protocol : protocols) {
+    for (const ProtocolKind protocol : protocols) {
       ranked.push_back({s, {}});
       ranked.back().trial.protocol = protocol;
     }
@@ -276,7 +291,7 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
   out.quality = setting.quality;
   out.raw_quality = settings[0].quality;
   out.protocol = best.trial.protocol;
-  if (out.protocol == "chain") out.advised_per_output = thinning(to_vector(weights[best.setting]), o.seed);
+  if (out.protocol == ProtocolKind::kChain) out.advised_per_output = thinning(to_vector(weights[best.setting]), o.seed);
   double least = settings[0].quality.log_loss;
   for (const auto& s : settings) least = std::min(least, s.quality.log_loss);
   if (least < kApart)
@@ -285,13 +300,13 @@ ChosenCalibration choose_calibration(const Pair& pair, const Tensor& real, const
         "filter by. The generator has to learn more first.",
         least));
   // Asked to choose freely, no filter at all is a choice too, and the one to make where the gain is in doubt.
-  if (o.method == "auto" && o.protocol == "auto" &&
+  if (o.method == "auto" && !o.protocol &&
       (least < kApart || !best.trial.sound() || best.trial.farthest() > out.plain.distance))
-    out.protocol = "plain";
-  if (thinned && out.protocol == "chain") {
+    out.protocol = ProtocolKind::kPlain;
+  if (thinned && out.protocol == ProtocolKind::kChain) {
     o.per_output = out.per_output = std::min(out.advised_per_output, kMostThinning);
     out.expected = Judge(at::cat(features), space(real_judge), o.per_output, o.seed)
-                       .trial("chain", setting, weights[best.setting]);
+                       .trial(ProtocolKind::kChain, setting, weights[best.setting]);
   }
   explain(out, o);
   return out;

@@ -38,11 +38,11 @@ Judge::Judge(Tensor proposals, const Tensor& real, int64_t per_output, uint64_t 
     : features_(std::move(proposals)), real_(feature_moments(real)), per_output_(per_output), seed_(seed) {
   const int64_t each = real.size(0) / kParts;
   for (int k = 0; k < kParts; ++k) real_parts_.push_back(feature_moments(real.narrow(0, k * each, each)));
-  plain_ = measure("plain", {}, at::zeros({features_.size(0)}, at::kDouble), plain_distances_);
+  plain_ = measure(ProtocolKind::kPlain, {}, at::zeros({features_.size(0)}, at::kDouble), plain_distances_);
   plain_.distance_error = mean_error(plain_distances_).error;
 }
 
-Trial Judge::measure(const std::string& protocol, const Setting& setting, const Tensor& weights,
+Trial Judge::measure(ProtocolKind protocol, const Setting& setting, const Tensor& weights,
                      std::vector<double>& distances) const {
   Trial t;
   t.method = setting.calibration.method;
@@ -72,7 +72,7 @@ Trial Judge::measure(const std::string& protocol, const Setting& setting, const 
   return t;
 }
 
-Trial Judge::trial(const std::string& protocol, const Setting& setting, const Tensor& weights) const {
+Trial Judge::trial(ProtocolKind protocol, const Setting& setting, const Tensor& weights) const {
   std::vector<double> distances;
   Trial t = measure(protocol, setting, weights, distances);
   for (size_t k = 0; k < distances.size(); ++k) distances[k] -= plain_distances_[k];

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "../numbers.h"
 #include "hastings/diagnose/frechet.h"
 #include "hastings/gan/calibrate/choose.h"
-#include "numbers.h"
 
 namespace hastings {
 
@@ -52,12 +52,12 @@ class Judge {
 
   // The outputs a protocol makes of the proposals by these log weights. The error is that of the difference from the
   // plain generator, whose outputs are judged by the same images.
-  Trial trial(const std::string& protocol, const Setting& setting, const at::Tensor& weights) const;
+  Trial trial(ProtocolKind protocol, const Setting& setting, const at::Tensor& weights) const;
   const Trial& plain() const { return plain_; }
 
  private:
   // `distances` becomes those of the parts.
-  Trial measure(const std::string& protocol, const Setting& setting, const at::Tensor& weights,
+  Trial measure(ProtocolKind protocol, const Setting& setting, const at::Tensor& weights,
                 std::vector<double>& distances) const;
 
   at::Tensor features_;

@@ -1,7 +1,6 @@
 #include "hastings/gan/filter/sample.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,28 +12,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-std::vector<std::string> warnings_of(const Filtered& f, const FilterOptions& options) {
-  std::vector<std::string> out;
-  const auto outputs = static_cast<double>(f.chosen.size());
-  const int64_t long_run = std::max(f.proposals / 20, 10 * options.per_output);  // a twentieth, and ten outputs
-  if (options.protocol == "chain" && (f.unique < 0.5 || f.longest_run > long_run))
-    out.push_back(fmt::format(
-        "the chain is stuck: acceptance {:.2g}, {:.0f} % of the outputs are repeats, one proposal was held for "
-        "{} steps. These samples do not represent the target; calibrate with `hastings gan calibrate` (auto), "
-        "take more proposals an output, or use --protocol restarts",
-        f.acceptance, 100 * (1 - f.unique), f.longest_run));
-  else if (options.protocol == "chain" && f.unique < 0.8)
-    out.push_back(fmt::format("{:.0f} % of the outputs are repeats: more proposals an output would make them differ",
-                              100 * (1 - f.unique)));
-  if (static_cast<double>(f.stuck) > outputs / 2)
-    out.push_back(fmt::format(
-        "for {:.0f} % of the outputs no proposal was accepted from the real start: more proposals an output would help",
-        100 * static_cast<double>(f.stuck) / outputs));
-  if (f.non_finite > 0)
-    out.push_back(fmt::format("{} proposals had a score that is not finite; they were rejected", f.non_finite));
-  return out;
-}
-
 }  // namespace
 
 std::vector<GanSamples> filter_proposals(const Proposals& proposals, const ChosenCalibration& chosen,
@@ -44,8 +21,9 @@ std::vector<GanSamples> filter_proposals(const Proposals& proposals, const Chose
   std::vector<Filter> filters;
   int64_t scored = 0;
   for (const auto& p : protocols) {
-    filters.emplace_back(p, chosen.real_scores, Streams{streams.seed, streams.phase, protocol_number(p.protocol)});
-    if (p.protocol == "plain") {  // nobody asks for their scores
+    const ProtocolEntry& entry = entry_of(p.protocol);
+    filters.emplace_back(p, chosen.real_scores, Streams{streams.seed, streams.phase, entry.number});
+    if (!entry.weighed) {
       filters.back().feed(std::vector<double>(static_cast<size_t>(p.outputs * p.per_output), 0.0));
     } else {
       scored = std::max(scored, p.outputs * p.per_output);
@@ -60,7 +38,7 @@ std::vector<GanSamples> filter_proposals(const Proposals& proposals, const Chose
         [&](const Tensor& weights) {
           for (size_t i = 0; i < protocols.size(); ++i) {
             const int64_t wanted = protocols[i].outputs * protocols[i].per_output - fed;
-            if (protocols[i].protocol == "plain" || wanted <= 0) continue;
+            if (!entry_of(protocols[i].protocol).weighed || wanted <= 0) continue;
             const auto start = Clock::now();
             filters[i].feed({weights.data_ptr<double>(), static_cast<size_t>(std::min(wanted, weights.size(0)))});
             out[i].other_seconds += seconds_since(start);
@@ -75,8 +53,8 @@ std::vector<GanSamples> filter_proposals(const Proposals& proposals, const Chose
     const auto start = Clock::now();
     out[i].filtered = filters[i].finish();
     out[i].other_seconds += seconds_since(start);
-    out[i].network_seconds = protocols[i].protocol == "plain" ? 0 : networks;
-    out[i].warnings = warnings_of(out[i].filtered, protocols[i]);
+    out[i].network_seconds = entry_of(protocols[i].protocol).weighed ? networks : 0;
+    out[i].warnings = filters[i].warnings(out[i].filtered);
   }
   return out;
 }

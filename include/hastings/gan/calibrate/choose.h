@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,10 @@
 namespace hastings {
 
 struct CalibrateOptions {
-  std::string method = "auto";    // or one of Calibration's
-  double penalty = 0.01;          // where there is a ridge; auto tries several
-  std::string protocol = "auto";  // or chain, restarts, generated
-  int64_t per_output = 10;        // 0: as many as the chosen chain's autocorrelation asks for
+  std::string method = "auto";           // or one of Calibration's
+  double penalty = 0.01;                 // where there is a ridge; auto tries several
+  std::optional<ProtocolKind> protocol;  // a chain or plain; nothing: what comes nearest to held-out images
+  int64_t per_output = 10;               // 0: as many as the chosen chain's autocorrelation asks for
   uint64_t seed = 1;
   int threads = 0;
   // A second opinion: distances are judged in its features, and ratios may use them. Without one, distances are judged
@@ -26,9 +27,14 @@ struct CalibrateOptions {
   void validate() const;
 };
 
+// A protocol that a calibration is asked for, or nothing for "auto". ConfigError lists the names.
+std::vector<std::string> calibrated_protocols();  // names, "auto" the first
+std::optional<ProtocolKind> parse_calibrated_protocol(const std::string& name);
+
 // One way to sample, as it did on data that took no part in its calibration.
 struct Trial {
-  std::string method, protocol;
+  std::string method;
+  ProtocolKind protocol = ProtocolKind::kPlain;
   double penalty = 0;
   double log_loss = 0;                // a proper score of the ratio
   double acceptance = 0, unique = 0;  // overlap
@@ -43,8 +49,8 @@ struct Trial {
 
 struct ChosenCalibration {
   Calibration calibration;
-  std::string protocol;  // "plain" where no filter was better than none
-  std::string space;     // the features it was judged in
+  ProtocolKind protocol = ProtocolKind::kPlain;  // plain where no filter was better than none
+  std::string space;                             // the features it was judged in
   int64_t per_output = 10;
   int64_t advised_per_output = 10;  // proposals an output at which a chain repeats one output in twenty
   std::vector<double> real_scores;  // calibrated log weights of held-out reals: where restarts start

@@ -150,7 +150,7 @@ TEST(Golden, AGansLife) {
   for (const char* loss : {"wgan-gp", "ar", "arlb", "dcgan"}) {
     Pair own = fresh_pair(preset_pair("mlp", {1, 8, 8}, 16, 4), 1);
     GanTrainOptions options;
-    options.loss = loss;
+    options.loss = parse_loss(loss);
     options.batch = 32;
     options.iterations = 40;
     GanTrainer trainer(own, pixels, options);

@@ -57,8 +57,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
       ->required();
   auto& r = o.request;
   train->add_option("-o,--output", o.folder, "Run folder (default: runs/DATA-LOSS)");
-  train->add_option("--loss", r.train.loss, "ar, arlb (acceptance rate and its bound), dcgan, wgan-gp")
-      ->capture_default_str();
+  train->add_option("--loss", o.loss, help_of(gan_losses()))->capture_default_str();
   train->add_option("--networks", r.networks, "dcgan, wgan-gp (no batch norm in the critic), mlp, or a JSON file")
       ->capture_default_str();
   train->add_option("--width", r.width, "Channels of the first stage (mlp: hidden units)")->capture_default_str();

@@ -192,6 +192,7 @@ int train_command(const GanOptions& o) {
   SplitImages images;
   std::string folder = o.folder;
   GanTrainRequest request = o.request;
+  request.train.loss = parse_loss(o.loss);
   std::unique_ptr<OutputFolder> out;
   if (o.resume) {
     if (folder.empty()) folder = o.data.spec;
@@ -210,7 +211,7 @@ int train_command(const GanOptions& o) {
   } else {
     if (folder.empty()) {
       const std::string name = o.data.spec.substr(0, o.data.spec.find(':'));
-      folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), request.train.loss);
+      folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), o.loss);
     }
     const bool begun = fs::exists(fs::path(folder) / "config.json") || is_gan_run(folder);
     if (is_output_folder(folder, FolderKind::kGan) && begun && !o.overwrite)
@@ -233,7 +234,8 @@ int train_command(const GanOptions& o) {
     fmt::print(
         "{} at iteration {} after {:.0f} s (loss {}).\nRun folder: {}; samples/ shows how it went, `hastings gan "
         "calibrate {}` is next.\n",
-        done.interrupted ? "Stopped" : "Trained", done.iterations, done.seconds, request.train.loss, folder, folder);
+        done.interrupted ? "Stopped" : "Trained", done.iterations, done.seconds, to_string(request.train.loss), folder,
+        folder);
     if (done.interrupted) fmt::print("`hastings gan train {} --resume` goes on.\n", folder);
   }
   return done.interrupted ? 130 : 0;

@@ -20,6 +20,7 @@ struct GanOptions {
   std::string folder;
   // train
   GanTrainRequest request;
+  std::string loss = "arlb";
   bool resume = false, overwrite = false;
   // calibrate
   std::string pair, weights_folder;

@@ -1,6 +1,7 @@
 // Algorithm 2.
 #include "hastings/gan/train/train.h"
 
+#include "hastings/core/registry.h"
 #include "hastings/learn/objectives.h"
 #include "support.h"
 
@@ -28,7 +29,7 @@ TEST(Train, GoesOnBitForBit) {
   const Tensor pixels = blobs(200, 1);
   for (const char* loss : {"dcgan", "ar", "arlb", "wgan-gp"}) {
     GanTrainOptions options;
-    options.loss = loss;
+    options.loss = parse_loss(loss);
     options.batch = 16;
     options.iterations = 8;
     Pair straight = fresh_pair(tiny_pair(), 3);
@@ -69,6 +70,27 @@ TEST(Train, TheDiscriminatorAndTheGeneratorLearn) {
   GanTrainer trainer(pair, pixels, options);
   while (trainer.iteration() < trainer.iterations()) trainer.step();
   EXPECT_LT(std::abs(level() - wanted), before / 2);
+}
+
+// A loss is asked for by its name; what it wants where the user says nothing is of use.
+TEST(Train, EveryLossIsRegistered) {
+  const Pair pair = fresh_pair(tiny_pair(), 3);
+  const Tensor images = to_network_range(blobs(4, 1));
+  Stream noise(1, Phase::kTest, 0, Purpose::kData);
+  for (const auto& entry : gan_losses()) {
+    EXPECT_EQ(parse_loss(entry.name), entry.kind);
+    EXPECT_EQ(to_string(entry.kind), entry.name);
+    EXPECT_TRUE(entry.learning_rate > 0 && entry.critic_steps > 0 && entry.beta1 < 1 && entry.beta2 < 1);
+    const auto loss = entry.make();
+    const Tensor logits = pair.logits(images);
+    const Tensor value = loss->discriminator({pair, images, -images, logits, pair.logits(-images), noise, 10});
+    EXPECT_TRUE(std::isfinite(value.item<double>())) << entry.name;
+    const GeneratorLoss step = loss->generator(logits, logits.detach().to(at::kDouble));
+    EXPECT_TRUE(std::isfinite(step.value) && step.loss.requires_grad()) << entry.name;
+    EXPECT_EQ(std::isnan(step.acceptance), entry.kind == LossKind::kWganGp);  // a critic's number is no log weight
+    EXPECT_NE(help_of(gan_losses()).find(std::string(entry.name) + " (" + entry.help), std::string::npos);
+  }
+  EXPECT_EQ(test::error_of([] { parse_loss("magic"); }), "loss 'magic': must be dcgan, wgan-gp, ar or arlb");
 }
 
 }  // namespace

@@ -8,22 +8,10 @@
 
 #include "../../core/tensor_adam.h"
 #include "hastings/core/error.h"
-#include "hastings/learn/objectives.h"
 
 namespace hastings {
-namespace {
-
-// The discriminator's cross-entropy, in logits.
-Tensor cross_entropy(const Tensor& real, const Tensor& fake) {
-  return at::softplus(-real).mean() + at::softplus(fake).mean();
-}
-
-}  // namespace
-
 void GanTrainOptions::validate() const {
   auto wrong = [](const std::string& text) { throw ConfigError(text); };
-  if (loss != "dcgan" && loss != "ar" && loss != "arlb" && loss != "wgan-gp")
-    wrong(fmt::format("loss '{}': must be dcgan, wgan-gp, ar or arlb", loss));
   if (batch < 2) wrong(fmt::format("batch {}: must be at least 2", batch));
   if (iterations < 0) wrong(fmt::format("iterations {}: must not be negative", iterations));
   if (iterations == 0 && !(epochs > 0 && epochs <= 1e9))
@@ -38,19 +26,17 @@ struct GanTrainer::Impl {
       : pair(p),
         pixels(std::move(data)),
         options(o),
-        wgan(o.loss == "wgan-gp"),
-        critic_steps(o.critic_steps > 0 ? o.critic_steps
-                     : wgan             ? 5
-                                        : 1),
-        generator(p.generator->parameters(), 0.5, wgan ? 0.9 : 0.999),
-        discriminator(p.discriminator->parameters(), 0.5, wgan ? 0.9 : 0.999) {
+        entry(entry_of(o.loss)),
+        loss(entry.make()),
+        rate(o.learning_rate > 0 ? o.learning_rate : entry.learning_rate),
+        critic_steps(o.critic_steps > 0 ? o.critic_steps : entry.critic_steps),
+        generator(p.generator->parameters(), entry.beta1, entry.beta2),
+        discriminator(p.discriminator->parameters(), entry.beta1, entry.beta2) {
     const auto per_epoch = std::max<int64_t>(1, pixels.size(0) / (options.batch * critic_steps));
     iterations = options.iterations > 0
                      ? options.iterations
                      : std::max<int64_t>(1, static_cast<int64_t>(options.epochs * static_cast<double>(per_epoch)));
   }
-
-  double rate() const { return options.learning_rate > 0 ? options.learning_rate : wgan ? 1e-4 : 2e-4; }
 
   // Batch number k of an endless run through the images, shuffled anew each time.
   Tensor real_batch(int64_t k) {
@@ -66,15 +52,6 @@ struct GanTrainer::Impl {
 
   Tensor fakes(Stream& latents, int64_t n) const { return pair.generate(pair.latent.draw(latents, n)); }
 
-  // E (|grad D| - 1)^2 at points between real and fake images.
-  Tensor penalty(const Tensor& real, const Tensor& fake, Stream& stream) const {
-    const Tensor mix = stream.uniform({real.size(0), 1, 1, 1}).to(at::kFloat);
-    const Tensor between = (mix * real + (1 - mix) * fake).set_requires_grad(true);
-    const Tensor out = pair.logits(between).sum();
-    const Tensor gradient = torch::autograd::grad({out}, {between}, {}, true, true)[0];
-    return (gradient.flatten(1).norm(2, 1) - 1).square().mean();
-  }
-
   double discriminator_step(int64_t k, Stream& latents) {
     const Tensor real = real_batch(k);
     Tensor fake;
@@ -82,32 +59,27 @@ struct GanTrainer::Impl {
       const at::NoGradGuard no_grad;
       fake = fakes(latents, real.size(0));
     }
-    const Tensor on_real = pair.logits(real), on_fake = pair.logits(fake);
-    const Tensor loss = wgan ? on_fake.mean() - on_real.mean() + options.gradient_penalty * penalty(real, fake, latents)
-                             : cross_entropy(on_real, on_fake);
-    discriminator.step(torch::autograd::grad({loss}, pair.discriminator->parameters()), rate());
-    states = on_real.detach().to(at::kDouble);
-    return loss.item<double>();
+    const DiscriminatorBatch batch{
+        pair, real, fake, pair.logits(real), pair.logits(fake), latents, options.gradient_penalty};
+    const Tensor value = loss->discriminator(batch);
+    discriminator.step(torch::autograd::grad({value}, pair.discriminator->parameters()), rate);
+    states = batch.on_real.detach().to(at::kDouble);
+    return value.item<double>();
   }
 
   double generator_step(Stream& latents, double& acceptance) {
-    const Tensor logits = pair.logits(fakes(latents, options.batch));
-    const Tensor weights = logits.detach().to(at::kDouble);
-    const bool by_weights = options.loss == "ar" || options.loss == "arlb";
-    const ObjectiveValue value = evaluate(options.loss == "ar" ? Objective::kAr : Objective::kArlb, weights, states);
-    acceptance = wgan ? std::nan("") : value.acceptance;
-    // The states are real images: the generator moves the candidates only.
-    const Tensor loss = by_weights ? (logits * value.grad_candidate.to(at::kFloat)).sum()
-                        : wgan     ? -logits.mean()
-                                   : at::softplus(-logits).mean();
-    generator.step(torch::autograd::grad({loss}, pair.generator->parameters()), rate());
-    return by_weights ? value.loss : loss.item<double>();
+    const GeneratorLoss step = loss->generator(pair.logits(fakes(latents, options.batch)), states);
+    generator.step(torch::autograd::grad({step.loss}, pair.generator->parameters()), rate);
+    acceptance = step.acceptance;
+    return step.value;
   }
 
   Pair& pair;
   Tensor pixels;
   GanTrainOptions options;
-  bool wgan;
+  const LossEntry& entry;
+  std::unique_ptr<GanLoss> loss;
+  double rate;
   int64_t critic_steps;
   int64_t iteration = 0, iterations = 0;
   TensorAdam generator, discriminator;

@@ -8,19 +8,17 @@
 
 #include "hastings/core/events.h"
 #include "hastings/gan/network/pair.h"
+#include "hastings/gan/train/loss.h"
 
 namespace hastings {
 
-// dcgan    the generator maximises log d of what it makes (Goodfellow's rule of thumb)
-// ar, arlb the engine's objectives on the discriminator's logits
-// wgan-gp  critic and gradient penalty (Gulrajani and others 2017)
 struct GanTrainOptions {
-  std::string loss = "arlb";
+  LossKind loss = LossKind::kArlb;
   int64_t batch = 64;
   int64_t iterations = 0;    // of the generator; 0: by epochs
   double epochs = 10;        // passes of the discriminator over the training images
-  double learning_rate = 0;  // 0: 2e-4, wgan-gp 1e-4
-  int64_t critic_steps = 0;  // discriminator steps an iteration; 0: 1, wgan-gp 5
+  double learning_rate = 0;  // 0: the loss's own
+  int64_t critic_steps = 0;  // discriminator steps an iteration; 0: the loss's own
   double gradient_penalty = 10;
   uint64_t seed = 1;
   void validate() const;

@@ -207,8 +207,8 @@ void GanShareOutsideTheNetworks(benchmark::State& state) {
   const std::vector<int64_t> image = convolutional ? std::vector<int64_t>{3, 32, 32} : std::vector<int64_t>{1, 28, 28};
   const Pair pair = fresh_pair(preset_pair(convolutional ? "dcgan" : "mlp", image, convolutional ? 32 : 256, 100), 1);
   ChosenCalibration chosen;
-  chosen.calibration.method = "platt";
-  chosen.calibration.coefficients = {1.0, 0.0};
+  chosen.calibration.method = CalibratorKind::kPlatt;
+  chosen.calibration.slope = 1;
   FilterOptions filter;
   filter.outputs = convolutional ? 200 : 2000;
   const int64_t proposals = filter.outputs * filter.per_output, blocks = proposals / kProposalBlock;

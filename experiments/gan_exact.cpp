@@ -10,6 +10,7 @@
 
 #include "hastings/diagnose/mean_error.h"
 #include "hastings/gan/calibrate/calibrate.h"
+#include "hastings/gan/calibrate/quality.h"
 #include "hastings/gan/filter/filter.h"
 #include "reproduce.h"
 
@@ -136,7 +137,8 @@ Calibration learn_ratio(const Opinions& real, const Opinions& fake) {
   const int64_t fit = real.size() * 2 / 3, rest = real.size() - fit;
   Calibration best;
   double best_loss = INFINITY;
-  for (auto& c : fit_calibrations("head", {1e-4, 1e-3, 1e-2, 1e-1, 1.0}, real.rows(0, fit), fake.rows(0, fit))) {
+  for (auto& c :
+       fit_calibrations(CalibratorKind::kHead, {1e-4, 1e-3, 1e-2, 1e-1, 1.0}, real.rows(0, fit), fake.rows(0, fit))) {
     const double loss = calibration_quality(c.apply(real.rows(fit, rest)), c.apply(fake.rows(fit, rest))).log_loss;
     if (loss < best_loss) {
       best_loss = loss;

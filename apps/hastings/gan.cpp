@@ -99,12 +99,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   calibrate->add_option("--weights-folder", o.weights_folder,
                         "Where the pair's files of weights are (default: beside its JSON)");
   auto& k = o.calibration;
-  calibrate
-      ->add_option(
-          "--method", k.method,
-          "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined), or the same "
-          "two on what a witness sees: witness, logit+witness")
-      ->capture_default_str();
+  calibrate->add_option("--method", o.calibrated_method, "auto, or " + help_of(calibrators()))->capture_default_str();
   calibrate->add_option("--penalty", k.penalty, "C of the ridge on features, its inverse strength (auto tries several)")
       ->capture_default_str();
   calibrate->add_option("--protocol", o.calibrated_protocol, alternatives(calibrated_protocols()))

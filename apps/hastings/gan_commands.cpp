@@ -243,6 +243,7 @@ int train_command(const GanOptions& o) {
 
 int calibrate_command(const GanOptions& o) {
   CalibrateOptions calibration = o.calibration;
+  calibration.method = parse_calibrated_method(o.calibrated_method);
   calibration.protocol = parse_calibrated_protocol(o.calibrated_protocol);
   calibration.validate();
   OpenedRun run = open_run(o.pair, o.weights_folder, o.folder);
@@ -337,7 +338,7 @@ int sample_command(const GanOptions& o) {
   const json facts = {{"run", o.pair},
                       {"output", folder},
                       {"protocol", to_string(f.protocol)},
-                      {"calibration", plain ? "" : chosen.calibration.method},
+                      {"calibration", plain ? "" : to_string(chosen.calibration.method)},
                       {"outputs", n},
                       {"per_output", f.per_output},
                       {"proposals", plain ? n : r.proposals},

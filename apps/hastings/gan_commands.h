@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "hastings/gan/calibrate/choice_file.h"
 #include "hastings/gan/calibrate/choose.h"
 #include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
@@ -25,7 +26,7 @@ struct GanOptions {
   // calibrate
   std::string pair, weights_folder;
   CalibrateOptions calibration;
-  std::string calibrated_protocol = "auto";
+  std::string calibrated_method = "auto", calibrated_protocol = "auto";
   std::string witness = "auto", witness_weights;
   // sample
   FilterOptions filter;

@@ -1,4 +1,5 @@
-// Batched L-BFGS: every row is a problem of its own, all rows share each evaluation of the density.
+// Batched L-BFGS: every row is a problem of its own, all rows share each evaluation of the density. core/lbfgs.h is for
+// one convex function from one start; log densities need not be concave, so that a row may fail here and stay.
 #include <ATen/ATen.h>
 
 #include <deque>

@@ -60,9 +60,9 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
   if (chosen.protocol == ProtocolKind::kPlain) protocols.pop_back();
   protocols.insert(protocols.end(), o.rivals.begin(), o.rivals.end());
   // What a cell depends on besides protocol and seed.
-  const std::string identity =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output, chosen.calibration.method,
-                  chosen.calibration.penalty, chosen.calibration.bias, chosen.expected.distance, images.data.spec);
+  const std::string identity = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output,
+                                           to_string(chosen.calibration.method), chosen.calibration.penalty,
+                                           chosen.calibration.bias, chosen.expected.distance, images.data.spec);
   for (int s = 0; s < o.seeds; ++s) {
     const uint64_t seed = o.first_seed + static_cast<uint64_t>(s);
     const Proposals proposals(pair, seed, Phase::kCompare, o.threads);

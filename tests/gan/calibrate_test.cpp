@@ -8,6 +8,8 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/registry.h"
+#include "hastings/gan/calibrate/choice_file.h"
 #include "hastings/gan/calibrate/choose.h"
 #include "hastings/gan/filter/sample.h"
 #include "hastings/gan/network/classifier.h"
@@ -40,7 +42,7 @@ TEST(Calibrate, EveryMethodFindsTheTrueRatio) {
   EXPECT_NEAR(raw.slope, 0.2, 0.01);
   EXPECT_GT(std::abs(raw.z), 10);
   for (const char* method : {"platt", "beta", "isotonic"}) {
-    const Calibration c = fit_calibration(method, 0, train.real, train.fake);
+    const Calibration c = fit_calibration(parse_calibrator(method), 0, train.real, train.fake);
     const Tensor real = c.apply(held.real), fake = c.apply(held.fake);
     const CalibrationQuality q = calibration_quality(real, fake);
     EXPECT_LT(q.log_loss, bayes + 0.002) << method;
@@ -50,8 +52,8 @@ TEST(Calibrate, EveryMethodFindsTheTrueRatio) {
     EXPECT_NEAR(q.odds_real, 1, 0.08) << method;
     EXPECT_GT(q.auc, 0.85) << method;
     if (std::string(method) == "platt") {
-      EXPECT_NEAR(c.coefficients[0], 0.2, 0.005);
-      EXPECT_NEAR(c.coefficients[1], -0.4, 0.05);
+      EXPECT_NEAR(c.slope, 0.2, 0.005);
+      EXPECT_NEAR(c.offset, -0.4, 0.05);
     }
   }
 }
@@ -63,7 +65,7 @@ TEST(Calibrate, SeparatedClassesEndInFiniteRatios) {
   real.features = real.logits.to(at::kFloat).unsqueeze(1).expand({1000, 5}).contiguous();
   fake.features = fake.logits.to(at::kFloat).unsqueeze(1).expand({1000, 5}).contiguous();
   for (const char* method : {"platt", "beta", "isotonic", "head", "refit"}) {
-    const Calibration c = fit_calibration(method, 0.1, real, fake);
+    const Calibration c = fit_calibration(parse_calibrator(method), 0.1, real, fake);
     const Tensor r = c.apply(real), f = c.apply(fake);
     EXPECT_TRUE(at::isfinite(r).all().item<bool>() && at::isfinite(f).all().item<bool>()) << method;
     EXPECT_LT(calibration_quality(r, f).log_loss, 0.1) << method;
@@ -72,10 +74,10 @@ TEST(Calibrate, SeparatedClassesEndInFiniteRatios) {
 
 TEST(Calibrate, IsotonicRisesAndNeverReachesInfinity) {
   const TwoGaussians train(2000, 6, 3);  // nearly separated
-  const Calibration c = fit_calibration("isotonic", 0, train.real, train.fake);
+  const Calibration c = fit_calibration(parse_calibrator("isotonic"), 0, train.real, train.fake);
   for (size_t i = 1; i < c.knots.size(); ++i) {
     EXPECT_GT(c.knots[i], c.knots[i - 1]);
-    EXPECT_GT(c.values[i], c.values[i - 1]);
+    EXPECT_GT(c.log_odds[i], c.log_odds[i - 1]);
   }
   const Tensor far = c.apply(opinions(at::tensor({-1e9, 1e9, std::nan("")}, at::kDouble)));
   EXPECT_TRUE(std::isfinite(far[0].item<double>()) && std::isfinite(far[1].item<double>()));
@@ -90,7 +92,7 @@ TEST(Calibrate, ANewLastLayerIsSolvedToItsOptimum) {
   const Tensor xa = a * 3 + 10 + 3 * shift, xb = b * 3 + 10;  // scale and place of the features must not matter
   const Opinions real = opinions(xa.sum(1), xa), fake = opinions(xb.sum(1), xb);
   for (const char* method : {"head", "refit"}) {
-    const Calibration c = fit_calibration(method, 100, real, fake);
+    const Calibration c = fit_calibration(parse_calibrator(method), 100, real, fake);
     // The stationarity condition of unpenalised logistic regression, on the features themselves.
     const Tensor d = at::sigmoid(c.apply(real)), e = at::sigmoid(c.apply(fake));
     const Tensor score = ((1 - d).unsqueeze(1) * a.to(at::kDouble)).mean(0) -
@@ -99,11 +101,38 @@ TEST(Calibrate, ANewLastLayerIsSolvedToItsOptimum) {
     EXPECT_LT(calibration_quality(c.apply(real), c.apply(fake)).log_loss,
               calibration_quality(real.logits - real.logits.mean(), fake.logits - real.logits.mean()).log_loss);
   }
-  const Calibration strong = fit_calibration("head", 1e-7, real, fake);
+  const Calibration strong = fit_calibration(parse_calibrator("head"), 1e-7, real, fake);
   EXPECT_LT(strong.apply(real).std().item<double>(), 0.05);  // the ridge holds it down
-  EXPECT_NE(error_of([&] { fit_calibration("head", 1, opinions(xa.sum(1)), fake); }).find("does not show"),
+  EXPECT_NE(
+      error_of([&] { fit_calibration(parse_calibrator("head"), 1, opinions(xa.sum(1)), fake); }).find("does not show"),
+      std::string::npos);
+  EXPECT_NE(error_of([&] { fit_calibration(parse_calibrator("magic"), 1, real, fake); }).find("'magic'"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { fit_calibration("magic", 1, real, fake); }).find("'magic'"), std::string::npos);
+}
+
+// What a method looks at, and that what it learns has all the numbers it needs.
+TEST(Calibrate, EveryCalibratorIsRegistered) {
+  const int64_t n = 200;
+  auto said = [&](double shift, uint64_t index) {
+    const Tensor x = Stream(1, Phase::kTest, index, Purpose::kData).normal({n, 2}) + shift;
+    return Opinions{x.select(1, 0).contiguous(), x.to(at::kFloat), (2 * x).to(at::kFloat)};
+  };
+  const Opinions real = said(0.5, 0), fake = said(0, 1);
+  for (const auto& entry : calibrators()) {
+    EXPECT_EQ(parse_calibrator(entry.name), entry.kind);
+    EXPECT_EQ(to_string(entry.kind), entry.name);
+    EXPECT_NE(help_of(calibrators()).find(std::string(entry.name) + " (" + entry.help), std::string::npos);
+    const auto fitted = fit_calibrations(entry.kind, {0.1, 1}, real, fake);
+    EXPECT_EQ(fitted.size(), entry.with_ridge() ? 2u : 1u) << entry.name;
+    for (const auto& c : fitted) {
+      EXPECT_EQ(c.method, entry.kind);
+      EXPECT_NO_THROW(c.validate()) << entry.name;
+      EXPECT_GT(calibration_quality(c.apply(real), c.apply(fake)).auc, 0.6) << entry.name;
+    }
+    if (entry.with_ridge()) EXPECT_THROW((Calibration{.method = entry.kind}).validate(), ConfigError) << entry.name;
+  }
+  EXPECT_EQ(error_of([] { parse_calibrator("magic"); }),
+            "calibration 'magic': must be none, platt, beta, isotonic, head, refit, witness or logit+witness");
 }
 
 // Images of 2 x 2 pixels: a linear generator, a discriminator of two linear layers; all weights zero.
@@ -165,7 +194,7 @@ TEST(Choose, WarnsOfLogitsThatAreTooSureAndStillFindsAWay) {
   for (const auto& line : sure.reasons) told = told || line.find("too sure of themselves") != std::string::npos;
   EXPECT_TRUE(told);
   // Who insists on the raw logits is warned beforehand, and the chain itself warns afterwards.
-  options.method = "none";
+  options.method = CalibratorKind::kNone;
   options.protocol = ProtocolKind::kChain;
   const Pair pair = pair_with(300);
   const ChosenCalibration insisted = choose_calibration(pair, real, options, silent);
@@ -208,7 +237,7 @@ TEST(Choose, ThinsAChainByItsAutocorrelation) {
   const Tensor real = images_of(level, level);
   Observer silent;
   CalibrateOptions options;
-  options.method = "platt";
+  options.method = CalibratorKind::kPlatt;
   options.protocol = ProtocolKind::kChain;
   options.per_output = 2;
   const ChosenCalibration close = choose_calibration(pair, real, options, silent);
@@ -238,7 +267,6 @@ TEST(Choose, JudgesInTheFeaturesThatAreAskedFor) {
   const Tensor real = images_of(first, second);
   Observer silent;
   CalibrateOptions options;
-  options.method = "auto";
   options.witness = pixel_witness(0);
   const ChosenCalibration helps = choose_calibration(pair, real, options, silent);
   EXPECT_NE(helps.protocol, ProtocolKind::kPlain);
@@ -268,7 +296,7 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   EXPECT_EQ(alone.protocol, ProtocolKind::kPlain);
   options.witness = pixel_witness(0);
   const ChosenCalibration chosen = choose_calibration(pair, real, options, silent);
-  EXPECT_TRUE(chosen.calibration.of_witness()) << chosen.calibration.method;
+  EXPECT_TRUE(chosen.calibration.of_witness()) << to_string(chosen.calibration.method);
   EXPECT_LT(chosen.expected.distance, chosen.plain.distance / 10);
 
   // What is stored samples by the same weights, and its outputs have the mean of the data.
@@ -296,7 +324,7 @@ TEST(Choose, AWitnessShowsWhatTheDiscriminatorMisses) {
   EXPECT_TRUE(filter_proposals(proposals, back, {filter}, {5, Phase::kTest}, silent)[0].warnings.empty());
   EXPECT_NE(error_of([&] {
               options.witness = nullptr;
-              options.method = "witness";
+              options.method = CalibratorKind::kWitness;
               choose_calibration(pair, real, options, silent);
             }).find("--witness"),
             std::string::npos);
@@ -347,6 +375,9 @@ TEST(Choose, AProtocolIsAskedForByName) {
   for (const auto& name : calibrated_protocols()) {
     if (name != "auto") EXPECT_EQ(to_string(*parse_calibrated_protocol(name)), name);
   }
+  EXPECT_FALSE(parse_calibrated_method("auto"));
+  EXPECT_EQ(error_of([] { parse_calibrated_method("guess"); }),
+            "method 'guess': must be auto, none, platt, beta, isotonic, head, refit, witness or logit+witness");
   EXPECT_EQ(error_of([] { parse_calibrated_protocol("top"); }),
             "protocol 'top': must be auto, chain, restarts, generated or plain");
 }
@@ -377,14 +408,18 @@ TEST(Choose, IsStoredAndComesBack) {
   const std::string folder = (std::filesystem::path(::testing::TempDir()) / "hastings-choice").string();
   OutputFolder run(folder, FolderKind::kGan);
   ChosenCalibration c;
-  c.calibration = {"refit", 0.01, {2.5}, {}, {}, at::arange(4, at::kDouble), -0.5, {}};
+  c.calibration.method = CalibratorKind::kRefit;
+  c.calibration.penalty = 0.01;
+  c.calibration.slope = 2.5;
+  c.calibration.weight = at::arange(4, at::kDouble);
+  c.calibration.bias = -0.5;
   c.protocol = ProtocolKind::kChain;
   c.space = "some features";
   c.real_scores = {1, 2, 3};
   c.reasons = {"because"};
   c.quality.curve_predicted = {0.5};
   c.quality.odds_fake = std::numeric_limits<double>::infinity();
-  c.trials = {{"beta", ProtocolKind::kChain, 0, 0.5}};
+  c.trials = {{CalibratorKind::kBeta, ProtocolKind::kChain, 0, 0.5}};
   save_calibration(run, c);
   const ChosenCalibration back = load_calibration(folder);
   EXPECT_EQ(back.protocol, ProtocolKind::kChain);

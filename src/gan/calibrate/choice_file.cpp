@@ -1,4 +1,5 @@
-// A chosen calibration on disk: calibration.json and calibration.safetensors; its witness is in witness.json.
+#include "hastings/gan/calibrate/choice_file.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -11,12 +12,14 @@
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/data/weights.h"
-#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/filter.h"
 
 namespace hastings {
 
 using nlohmann::json;
 
+void to_json(json& j, CalibratorKind method) { j = to_string(method); }
+void from_json(const json& j, CalibratorKind& method) { method = parse_calibrator(j.get<std::string>()); }
 void to_json(json& j, ProtocolKind protocol) { j = to_string(protocol); }
 void from_json(const json& j, ProtocolKind& protocol) { protocol = parse_protocol(j.get<std::string>()); }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Trial, method, protocol, penalty, log_loss, acceptance, unique, longest_run,
@@ -25,6 +28,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrationQuality, log_loss, log_loss_error,
                                    odds_real, weight_ess, curve_predicted, curve_observed, curve_error)
 
 namespace {
+
+std::vector<double> coefficients(const Calibration& c) {
+  std::vector<double> out;
+  for (const auto number : entry_of(c.method).coefficients) out.push_back(c.*number);
+  return out;
+}
+
+void set_coefficients(Calibration& c, const std::vector<double>& stored) {
+  const auto& wanted = entry_of(c.method).coefficients;
+  if (stored.size() < wanted.size())
+    throw ConfigError(fmt::format("calibration '{}': its numbers are not those it needs", to_string(c.method)));
+  for (size_t i = 0; i < wanted.size(); ++i) c.*wanted[i] = stored[i];
+}
 
 // JSON knows no infinity; it comes back from null.
 CalibrationQuality quality_from(json j) {
@@ -41,9 +57,9 @@ void save_calibration(OutputFolder& folder, const ChosenCalibration& c) {
   if (c.calibration.weight.defined()) tensors["weight"] = c.calibration.weight;
   const json j = {{"method", c.calibration.method},
                   {"penalty", c.calibration.penalty},
-                  {"coefficients", c.calibration.coefficients},
+                  {"coefficients", coefficients(c.calibration)},
                   {"knots", c.calibration.knots},
-                  {"values", c.calibration.values},
+                  {"values", c.calibration.log_odds},
                   {"bias", c.calibration.bias},
                   {"protocol", c.protocol},
                   {"space", c.space},
@@ -76,11 +92,11 @@ ChosenCalibration load_calibration(const std::string& folder) {
   const Weights tensors = read_weights(tensor_path);
   ChosenCalibration c;
   try {
-    c.calibration.method = j.at("method").get<std::string>();
+    c.calibration.method = j.at("method").get<CalibratorKind>();
     c.calibration.penalty = j.at("penalty").get<double>();
-    c.calibration.coefficients = j.at("coefficients").get<std::vector<double>>();
+    set_coefficients(c.calibration, j.at("coefficients").get<std::vector<double>>());
     c.calibration.knots = j.at("knots").get<std::vector<double>>();
-    c.calibration.values = j.at("values").get<std::vector<double>>();
+    c.calibration.log_odds = j.at("values").get<std::vector<double>>();
     c.calibration.bias = j.at("bias").get<double>();
     c.protocol = j.at("protocol").get<ProtocolKind>();
     c.space = j.at("space").get<std::string>();

@@ -12,7 +12,7 @@
 namespace hastings {
 namespace {
 
-Opinions judge(const Pair& pair, const Tensor& images, const Questions& asked) {
+Opinions opinions_on(const Pair& pair, const Tensor& images, const Questions& asked) {
   const at::NoGradGuard no_grad;
   Opinions out;
   const bool shown = asked.features && pair.discriminator->has_features();
@@ -44,8 +44,8 @@ Tensor Proposals::latents(int64_t block) const {
 
 Opinions Proposals::block(int64_t number, const Questions& questions) const {
   const at::NoGradGuard no_grad;
-  // Judged as it would be handed out, in bytes, like the real images it is held against.
-  return judge(pair_, rounded_to_bytes(pair_.generate(latents(number))), questions);
+  // Looked at as it would be handed out, in bytes, like the real images it is held against.
+  return opinions_on(pair_, rounded_to_bytes(pair_.generate(latents(number))), questions);
 }
 
 Opinions Proposals::opinions(int64_t from, int64_t count, const Questions& questions) const {
@@ -110,7 +110,7 @@ Opinions opinions_of(const Pair& pair, const Tensor& pixels, const Questions& qu
   std::vector<Opinions> parts(static_cast<size_t>(blocks));
   parallel_tasks(blocks, resolve_threads(threads), [&](int64_t b) {
     const int64_t from = b * kProposalBlock, count = std::min(kProposalBlock, n - from);
-    parts[static_cast<size_t>(b)] = judge(pair, to_network_range(pixels.narrow(0, from, count)), questions);
+    parts[static_cast<size_t>(b)] = opinions_on(pair, to_network_range(pixels.narrow(0, from, count)), questions);
   });
   return join(parts);
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "hastings/gan/filter/filter.h"
+
 namespace hastings {
 namespace {
 

@@ -1,40 +1,14 @@
-#include "judge.h"
+#include "trials.h"
 
 #include <algorithm>
 
+#include "../numbers.h"
 #include "hastings/diagnose/mean_error.h"
 #include "hastings/gan/filter/filter.h"
 
 namespace hastings {
-namespace {
 
-constexpr int64_t kDirections = 64;  // principal directions of wide features
-constexpr int64_t kWide = 256;       // the discriminator's are always reduced: they are many and much alike
-
-}  // namespace
-
-Projection::Projection(const Tensor& features, uint64_t seed) : standardise_(features) {
-  const Tensor x = standardise_(features);
-  const int64_t d = std::min({kDirections, x.size(1), x.size(0) - 1});
-  Stream stream(seed, Phase::kProjection, 0, Purpose::kStart);
-  directions_ = stream.normal({x.size(1), d}).to(at::kFloat);
-  for (int i = 0; i < 12; ++i) directions_ = std::get<0>(at::linalg_qr(x.t().mm(x.mm(directions_))));
-}
-
-Space::Space(const Opinions& real, const Opinions& fake, bool witness, uint64_t seed) : witness_(witness) {
-  auto some = [&](const Opinions& o) {
-    const Tensor& x = witness ? o.witness : o.features;
-    return x.narrow(0, 0, std::min<int64_t>(x.size(0), 2000));
-  };
-  if (!witness || real.witness.size(1) > kWide) project_.emplace(at::cat({some(real), some(fake)}), seed);
-}
-
-Tensor Space::operator()(const Opinions& opinions) const {
-  const Tensor& x = witness_ ? opinions.witness : opinions.features;
-  return project_ ? (*project_)(x) : x;
-}
-
-Judge::Judge(Tensor proposals, const Tensor& real, int64_t per_output, uint64_t seed)
+Trials::Trials(Tensor proposals, const Tensor& real, int64_t per_output, uint64_t seed)
     : features_(std::move(proposals)), real_(feature_moments(real)), per_output_(per_output), seed_(seed) {
   const int64_t each = real.size(0) / kParts;
   for (int k = 0; k < kParts; ++k) real_parts_.push_back(feature_moments(real.narrow(0, k * each, each)));
@@ -42,13 +16,13 @@ Judge::Judge(Tensor proposals, const Tensor& real, int64_t per_output, uint64_t 
   plain_.distance_error = mean_error(plain_distances_).error;
 }
 
-Trial Judge::measure(ProtocolKind protocol, const Setting& setting, const Tensor& weights,
-                     std::vector<double>& distances) const {
+Trial Trials::measure(ProtocolKind protocol, const Fitted& fitted, const Tensor& weights,
+                      std::vector<double>& distances) const {
   Trial t;
-  t.method = setting.calibration.method;
-  t.penalty = setting.calibration.penalty;
+  t.method = fitted.calibration.method;
+  t.penalty = fitted.calibration.penalty;
   t.protocol = protocol;
-  t.log_loss = setting.quality.log_loss;
+  t.log_loss = fitted.quality.log_loss;
   const int64_t part = weights.size(0) / kParts / per_output_ * per_output_;
   std::vector<Tensor> chosen;
   for (int k = 0; k < kParts; ++k) {
@@ -56,7 +30,7 @@ Trial Judge::measure(ProtocolKind protocol, const Setting& setting, const Tensor
     f.protocol = protocol;
     f.per_output = per_output_;
     f.outputs = part / per_output_;
-    Filter filter(f, setting.real_scores, {seed_, Phase::kTrialFilter, static_cast<uint64_t>(k)});
+    Filter filter(f, fitted.real_scores, {seed_, Phase::kTrialFilter, static_cast<uint64_t>(k)});
     filter.feed(to_vector(weights.narrow(0, k * part, part)));
     const Filtered got = filter.finish();
     t.acceptance += got.acceptance / kParts;
@@ -72,9 +46,9 @@ Trial Judge::measure(ProtocolKind protocol, const Setting& setting, const Tensor
   return t;
 }
 
-Trial Judge::trial(ProtocolKind protocol, const Setting& setting, const Tensor& weights) const {
+Trial Trials::run(ProtocolKind protocol, const Fitted& fitted, const Tensor& weights) const {
   std::vector<double> distances;
-  Trial t = measure(protocol, setting, weights, distances);
+  Trial t = measure(protocol, fitted, weights, distances);
   for (size_t k = 0; k < distances.size(); ++k) distances[k] -= plain_distances_[k];
   t.distance_error = mean_error(distances).error;
   return t;

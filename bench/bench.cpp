@@ -9,6 +9,7 @@
 #include "hastings/core/accept.h"
 #include "hastings/core/parallel.h"
 #include "hastings/gan/filter/sample.h"
+#include "hastings/gan/network/preset.h"
 #include "hastings/learn/learner.h"
 #include "hastings/proposal/flow_proposal.h"
 #include "hastings/sample/sampler.h"

@@ -28,6 +28,7 @@
 #include "hastings/data/weights.h"
 #include "hastings/gan/network/network.h"
 #include "hastings/gan/network/pair.h"
+#include "hastings/gan/network/preset.h"
 #include "hastings/io/npz.h"
 #include "hastings/io/run_folder.h"
 #include "hastings/target/registry.h"

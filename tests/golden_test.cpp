@@ -16,6 +16,7 @@
 #include "hastings/gan/calibrate/choose.h"
 #include "hastings/gan/filter/sample.h"
 #include "hastings/gan/network/classifier.h"
+#include "hastings/gan/network/preset.h"
 #include "hastings/gan/train/train.h"
 #include "hastings/learn/learner.h"
 #include "hastings/sample/sampler.h"

@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "gan_commands.h"
 #include "hastings/core/registry.h"
+#include "hastings/gan/network/preset.h"
 
 namespace hastings::app {
 
@@ -58,8 +59,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   auto& r = o.request;
   train->add_option("-o,--output", o.folder, "Run folder (default: runs/DATA-LOSS)");
   train->add_option("--loss", o.loss, help_of(gan_losses()))->capture_default_str();
-  train->add_option("--networks", r.networks, "dcgan, wgan-gp (no batch norm in the critic), mlp, or a JSON file")
-      ->capture_default_str();
+  train->add_option("--networks", r.networks, help_of(network_presets()) + ", or a JSON file")->capture_default_str();
   train->add_option("--width", r.width, "Channels of the first stage (mlp: hidden units)")->capture_default_str();
   train->add_option("--latent", r.latent, "Dimension of the latent")->capture_default_str();
   auto* epochs =

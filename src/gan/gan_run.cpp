@@ -15,6 +15,7 @@
 #include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
 #include "hastings/gan/network/classifier.h"
+#include "hastings/gan/network/preset.h"
 
 namespace hastings {
 namespace {

@@ -13,6 +13,7 @@
 #include "hastings/gan/calibrate/choose.h"
 #include "hastings/gan/filter/sample.h"
 #include "hastings/gan/network/classifier.h"
+#include "hastings/gan/network/preset.h"
 #include "support.h"
 
 namespace hastings {
@@ -118,7 +119,9 @@ TEST(Calibrate, EveryCalibratorIsRegistered) {
     return Opinions{x.select(1, 0).contiguous(), x.to(at::kFloat), (2 * x).to(at::kFloat)};
   };
   const Opinions real = said(0.5, 0), fake = said(0, 1);
+  const std::string page = read_file(HASTINGS_REFERENCE "/../../docs/gan.md");
   for (const auto& entry : calibrators()) {
+    EXPECT_NE(page.find(std::string("`") + entry.name + "`"), std::string::npos) << entry.name;
     EXPECT_EQ(parse_calibrator(entry.name), entry.kind);
     EXPECT_EQ(to_string(entry.kind), entry.name);
     EXPECT_NE(help_of(calibrators()).find(std::string(entry.name) + " (" + entry.help), std::string::npos);

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "hastings/core/files.h"
 #include "hastings/core/registry.h"
 #include "support.h"
 
@@ -117,11 +118,13 @@ TEST(Filter, RejectionIsExactWhereItCanBeAndLenientWhereItMust) {
 // A protocol is asked for by its name, and its outputs belong to its number.
 TEST(Filter, EveryProtocolIsRegistered) {
   std::set<uint64_t> numbers;
+  const std::string page = read_file(HASTINGS_REFERENCE "/../../docs/gan.md");
   const std::vector<double> weights(40, 0.5);
   for (const auto& entry : protocols()) {
     EXPECT_EQ(parse_protocol(entry.name), entry.kind);
     EXPECT_EQ(to_string(entry.kind), entry.name);
     numbers.insert(entry.number);
+    EXPECT_NE(page.find(std::string("| `") + entry.name + "` |"), std::string::npos) << entry.name;
     Filter filter({entry.kind, 4, 10}, {0.5}, {1, Phase::kTest});
     filter.feed(weights);
     const Filtered f = filter.finish();

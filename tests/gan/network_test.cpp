@@ -8,9 +8,11 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/core/registry.h"
 #include "hastings/gan/calibrate/choose.h"
 #include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
+#include "hastings/gan/network/preset.h"
 #include "support.h"
 
 namespace hastings {
@@ -229,6 +231,22 @@ TEST_F(ModulePair, ErrorsNameTheFile) {
   EXPECT_NE(error_of([&] { load_pair(describe("D.pt", "D.pt", "logit")); }).find("D.pt: "), std::string::npos);
   EXPECT_NE(error_of([&] { load_pair(describe("G.pt", "G.pt", "logit")); }).find("wanted are two of"),
             std::string::npos);
+}
+
+// Every preset is a pair that can be built, and every type of layer is on the page that users read.
+TEST(Network, PresetsAndLayersAreRegistered) {
+  for (const auto& preset : network_presets()) {
+    const Pair pair = fresh_pair(preset_pair(preset.name, {1, 8, 8}, 4, 3), 1);
+    EXPECT_EQ(pair.generate(at::zeros({2, 3})).sizes(), (at::IntArrayRef{2, 1, 8, 8})) << preset.name;
+    EXPECT_NE(help_of(network_presets()).find(std::string(preset.name) + " (" + preset.help), std::string::npos);
+  }
+  EXPECT_EQ(error_of([] {
+              preset_pair("resnet", {1, 8, 8}, 4, 3);
+            }),
+            "networks 'resnet': must be dcgan, wgan-gp, mlp or a JSON file");
+  const std::string page = read_file(HASTINGS_REFERENCE "/../../docs/networks.md");
+  EXPECT_GT(known_layers().size(), 20u);
+  for (const auto& [name, fields] : known_layers()) EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
 }
 
 }  // namespace

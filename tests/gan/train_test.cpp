@@ -2,6 +2,7 @@
 #include "hastings/gan/train/train.h"
 
 #include "hastings/core/registry.h"
+#include "hastings/gan/network/preset.h"
 #include "hastings/learn/objectives.h"
 #include "support.h"
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hastings/core/random.h"
@@ -52,6 +53,9 @@ constexpr int64_t kMaxWeights = int64_t{1} << 31;
 inline int64_t most_weights(const Weights& weights) { return elements_in(weights) + (int64_t{1} << 24); }
 std::unique_ptr<Network> build_network(const nlohmann::json& description, Stream* init = nullptr,
                                        int64_t most = kMaxWeights);
+
+// The types of layers there are, each with the fields it knows beside type, name and comment.
+std::vector<std::pair<std::string, std::string>> known_layers();
 
 // A saved TorchScript module; shapes are what the user says.
 std::unique_ptr<Network> load_module(const std::string& path, std::vector<int64_t> input, std::vector<int64_t> output);

@@ -43,8 +43,4 @@ Pair load_pair(const std::string& path, const std::string& weights_folder = "");
 // A pair to be trained, from PAIR.json's text (its weights are not looked at), with fresh weights.
 Pair fresh_pair(const std::string& description, uint64_t seed);
 
-// "dcgan" (any size of 16, 32, 64 ...), "wgan-gp" (the same with a critic without batch norm) or "mlp": PAIR.json's
-// text.
-std::string preset_pair(const std::string& name, const std::vector<int64_t>& image, int64_t width, int64_t latent);
-
 }  // namespace hastings

@@ -8,7 +8,8 @@
 
 #include "hastings/core/accept.h"
 #include "hastings/core/parallel.h"
-#include "hastings/gan/sample.h"
+#include "hastings/gan/filter/sample.h"
+#include "hastings/gan/network/preset.h"
 #include "hastings/learn/fit.h"
 #include "hastings/proposal/flow_proposal.h"
 #include "hastings/sample/sampler.h"
@@ -207,8 +208,8 @@ void GanShareOutsideTheNetworks(benchmark::State& state) {
   const std::vector<int64_t> image = convolutional ? std::vector<int64_t>{3, 32, 32} : std::vector<int64_t>{1, 28, 28};
   const Pair pair = fresh_pair(preset_pair(convolutional ? "dcgan" : "mlp", image, convolutional ? 32 : 256, 100), 1);
   ChosenCalibration chosen;
-  chosen.calibration.method = "platt";
-  chosen.calibration.coefficients = {1.0, 0.0};
+  chosen.calibration.method = CalibratorKind::kPlatt;
+  chosen.calibration.slope = 1;
   FilterOptions filter;
   filter.outputs = convolutional ? 200 : 2000;
   const int64_t proposals = filter.outputs * filter.per_output, blocks = proposals / kProposalBlock;

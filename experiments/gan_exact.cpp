@@ -9,8 +9,9 @@
 #include <numbers>
 
 #include "hastings/diagnose/mean_error.h"
-#include "hastings/gan/calibrate.h"
-#include "hastings/gan/filter.h"
+#include "hastings/gan/calibrate/calibrate.h"
+#include "hastings/gan/calibrate/quality.h"
+#include "hastings/gan/filter/filter.h"
 #include "reproduce.h"
 
 namespace hastings::reproduce {
@@ -136,7 +137,8 @@ Calibration learn_ratio(const Opinions& real, const Opinions& fake) {
   const int64_t fit = real.size() * 2 / 3, rest = real.size() - fit;
   Calibration best;
   double best_loss = INFINITY;
-  for (auto& c : fit_calibrations("head", {1e-4, 1e-3, 1e-2, 1e-1, 1.0}, real.rows(0, fit), fake.rows(0, fit))) {
+  for (auto& c :
+       fit_calibrations(CalibratorKind::kHead, {1e-4, 1e-3, 1e-2, 1e-1, 1.0}, real.rows(0, fit), fake.rows(0, fit))) {
     const double loss = calibration_quality(c.apply(real.rows(fit, rest)), c.apply(fake.rows(fit, rest))).log_loss;
     if (loss < best_loss) {
       best_loss = loss;
@@ -151,7 +153,7 @@ struct Outcome {
   Filtered filtered;
 };
 
-Outcome filter(const Tensor& proposals, const Tensor& weights, const std::string& protocol, int64_t k,
+Outcome filter(const Tensor& proposals, const Tensor& weights, ProtocolKind protocol, int64_t k,
                const Streams& streams) {
   Filter f({protocol, proposals.size(0) / k, k}, {}, streams);
   const Tensor w = weights.contiguous();
@@ -189,10 +191,11 @@ void run_exact_filter(Context& context) {
       for (const Tensor& chunk : proposals.split(20000)) learned.push_back(head.apply(opinions(p, chunk)));
       const Tensor exact = p.target.log_density(proposals) - p.generator.log_density(proposals);
       const std::map<std::string, Outcome> outcomes = {
-          {"generator", filter(proposals, at::zeros_like(exact), "plain", k, streams(1))},
-          {"MH, exact ratio", filter(proposals, exact, "chain", k, streams(2))},
-          {"MH, learned ratio", filter(proposals, at::cat(learned), "chain", k, streams(3))},
-          {"MH, constant (placebo)", filter(proposals, at::full_like(exact, 0.3), "chain", k, streams(4))}};
+          {"generator", filter(proposals, at::zeros_like(exact), ProtocolKind::kPlain, k, streams(1))},
+          {"MH, exact ratio", filter(proposals, exact, ProtocolKind::kChain, k, streams(2))},
+          {"MH, learned ratio", filter(proposals, at::cat(learned), ProtocolKind::kChain, k, streams(3))},
+          {"MH, constant (placebo)",
+           filter(proposals, at::full_like(exact, 0.3), ProtocolKind::kChain, k, streams(4))}};
       distance["exact draws"].push_back(total_variation(p, fresh, truth));
       unique["exact draws"] += 1;
       for (const auto& [name, o] : outcomes) {

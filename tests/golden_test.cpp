@@ -13,10 +13,11 @@
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/baseline/rejection.h"
 #include "hastings/diagnose/meeting.h"
-#include "hastings/gan/choose.h"
-#include "hastings/gan/classifier.h"
-#include "hastings/gan/sample.h"
-#include "hastings/gan/train.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/sample.h"
+#include "hastings/gan/network/classifier.h"
+#include "hastings/gan/network/preset.h"
+#include "hastings/gan/train/train.h"
 #include "hastings/learn/fit.h"
 #include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
@@ -149,7 +150,7 @@ TEST(Golden, AGansLife) {
   for (const char* loss : {"wgan-gp", "ar", "arlb", "dcgan"}) {
     Pair own = fresh_pair(preset_pair("mlp", {1, 8, 8}, 16, 4), 1);
     GanTrainOptions options;
-    options.loss = loss;
+    options.loss = parse_loss(loss);
     options.batch = 32;
     options.iterations = 40;
     GanTrainer trainer(own, pixels, options);
@@ -170,11 +171,11 @@ TEST(Golden, AGansLife) {
                                               static_cast<double>(chosen.advised_per_output)}));
   std::vector<FilterOptions> protocols;
   for (const char* protocol : {"plain", "chain", "restarts", "generated", "rejection", "top"})
-    protocols.push_back({protocol, 40, 10});
+    protocols.push_back({parse_protocol(protocol), 40, 10});
   const Proposals proposals(pair, 1, Phase::kGanSample, 1);
   const auto samples = filter_proposals(proposals, chosen, protocols, {1, Phase::kGanFilter}, silent);
   for (size_t i = 0; i < protocols.size(); ++i)
-    expect_golden("filter " + protocols[i].protocol, at::tensor(samples[i].filtered.chosen, at::kLong));
+    expect_golden("filter " + to_string(protocols[i].protocol), at::tensor(samples[i].filtered.chosen, at::kLong));
   expect_golden("render", proposals.render({3, 777}).to(at::kDouble).flatten().narrow(0, 60, 8));
 }
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hastings/core/files.h"
-#include "hastings/gan/features.h"
-#include "hastings/gan/propose.h"
+#include "hastings/gan/filter/propose.h"
+#include "hastings/gan/network/features.h"
 #include "support.h"
 
 namespace hastings {

@@ -9,10 +9,10 @@
 
 #include "hastings/baseline/learned_kernels.h"
 #include "hastings/core/files.h"
-#include "hastings/gan/choose.h"
-#include "hastings/gan/classifier.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
-#include "hastings/gan/sample.h"
+#include "hastings/gan/network/classifier.h"
 #include "hastings/run/sample_run.h"
 #include "hastings/score/compare.h"
 #include "hastings/target/zoo.h"
@@ -126,7 +126,8 @@ TEST(Streams, OfAGansLifeAreApart) {
   const ChosenCalibration chosen = choose_calibration(pair, images.part(images.splits.calibrate), calibration, silent);
   const Proposals proposals(pair, 1, Phase::kGanSample, 2);
   std::vector<FilterOptions> protocols;
-  for (const char* protocol : {"plain", "chain", "restarts", "rejection"}) protocols.push_back({protocol, 200, 10});
+  for (const char* protocol : {"plain", "chain", "restarts", "rejection"})
+    protocols.push_back({parse_protocol(protocol), 200, 10});
   proposals.render(
       filter_proposals(proposals, chosen, protocols, {1, Phase::kGanFilter}, silent).front().filtered.chosen);
   CompareOptions compare;

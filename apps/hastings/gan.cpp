@@ -2,6 +2,8 @@
 
 #include "checks.h"
 #include "gan_commands.h"
+#include "hastings/core/registry.h"
+#include "hastings/gan/network/preset.h"
 
 namespace hastings::app {
 
@@ -56,10 +58,8 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
       ->required();
   auto& r = o.request;
   train->add_option("-o,--output", o.folder, "Run folder (default: runs/DATA-LOSS)");
-  train->add_option("--loss", r.train.loss, "ar, arlb (acceptance rate and its bound), dcgan, wgan-gp")
-      ->capture_default_str();
-  train->add_option("--networks", r.networks, "dcgan, wgan-gp (no batch norm in the critic), mlp, or a JSON file")
-      ->capture_default_str();
+  train->add_option("--loss", o.loss, help_of(gan_losses()))->capture_default_str();
+  train->add_option("--networks", r.networks, help_of(network_presets()) + ", or a JSON file")->capture_default_str();
   train->add_option("--width", r.width, "Channels of the first stage (mlp: hidden units)")->capture_default_str();
   train->add_option("--latent", r.latent, "Dimension of the latent")->capture_default_str();
   auto* epochs =
@@ -99,15 +99,11 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   calibrate->add_option("--weights-folder", o.weights_folder,
                         "Where the pair's files of weights are (default: beside its JSON)");
   auto& k = o.calibration;
-  calibrate
-      ->add_option(
-          "--method", k.method,
-          "auto, none, platt, beta, isotonic, head (last layer reset), refit (last layer refined), or the same "
-          "two on what a witness sees: witness, logit+witness")
-      ->capture_default_str();
+  calibrate->add_option("--method", o.calibrated_method, "auto, or " + help_of(calibrators()))->capture_default_str();
   calibrate->add_option("--penalty", k.penalty, "C of the ridge on features, its inverse strength (auto tries several)")
       ->capture_default_str();
-  calibrate->add_option("--protocol", k.protocol, "auto, chain, restarts, generated, plain")->capture_default_str();
+  calibrate->add_option("--protocol", o.calibrated_protocol, alternatives(calibrated_protocols()))
+      ->capture_default_str();
   calibrate
       ->add_option("--per-output", k.per_output,
                    "Proposals an output; 0: thin a chain by its autocorrelation, to one repeat in twenty")
@@ -127,8 +123,7 @@ GanCommands::GanCommands(CLI::App& app) : options_(std::make_unique<Options>()) 
   auto* sample = gan->add_subcommand("sample", "Sample a calibrated GAN through Metropolis-Hastings");
   sample->add_option("run", o.pair, "The folder of a calibrated run")->required();
   sample->add_option("-n,--outputs", o.filter.outputs, "Images to make")->capture_default_str();
-  sample->add_option("--protocol", o.filter.protocol,
-                     "chain, restarts, generated, or a rival: plain, rejection, top (default: as calibrated)");
+  sample->add_option("--protocol", o.protocol, help_of(protocols()) + " (default: as calibrated)");
   sample->add_option("--per-output", o.filter.per_output, "Proposals an output (default: as calibrated)");
   sample->add_option("-o,--output", o.folder, "Folder of the outputs (default: RUN/outputs-SEED)");
   sample->add_flag("--images", o.pictures, "Also one PNG an output");

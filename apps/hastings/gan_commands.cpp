@@ -192,6 +192,7 @@ int train_command(const GanOptions& o) {
   SplitImages images;
   std::string folder = o.folder;
   GanTrainRequest request = o.request;
+  request.train.loss = parse_loss(o.loss);
   std::unique_ptr<OutputFolder> out;
   if (o.resume) {
     if (folder.empty()) folder = o.data.spec;
@@ -210,7 +211,7 @@ int train_command(const GanOptions& o) {
   } else {
     if (folder.empty()) {
       const std::string name = o.data.spec.substr(0, o.data.spec.find(':'));
-      folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), request.train.loss);
+      folder = fmt::format("runs/{}-{}", fs::path(name).stem().string(), o.loss);
     }
     const bool begun = fs::exists(fs::path(folder) / "config.json") || is_gan_run(folder);
     if (is_output_folder(folder, FolderKind::kGan) && begun && !o.overwrite)
@@ -233,14 +234,18 @@ int train_command(const GanOptions& o) {
     fmt::print(
         "{} at iteration {} after {:.0f} s (loss {}).\nRun folder: {}; samples/ shows how it went, `hastings gan "
         "calibrate {}` is next.\n",
-        done.interrupted ? "Stopped" : "Trained", done.iterations, done.seconds, request.train.loss, folder, folder);
+        done.interrupted ? "Stopped" : "Trained", done.iterations, done.seconds, to_string(request.train.loss), folder,
+        folder);
     if (done.interrupted) fmt::print("`hastings gan train {} --resume` goes on.\n", folder);
   }
   return done.interrupted ? 130 : 0;
 }
 
 int calibrate_command(const GanOptions& o) {
-  o.calibration.validate();
+  CalibrateOptions calibration = o.calibration;
+  calibration.method = parse_calibrated_method(o.calibrated_method);
+  calibration.protocol = parse_calibrated_protocol(o.calibrated_protocol);
+  calibration.validate();
   OpenedRun run = open_run(o.pair, o.weights_folder, o.folder);
   const std::string& folder = run.folder->path();
   SplitImages images;
@@ -257,7 +262,6 @@ int calibrate_command(const GanOptions& o) {
   }
   tell_splits(images, o.quiet);
   check_image_shape(images, run.pair);
-  CalibrateOptions calibration = o.calibration;
   calibration.threads = o.threads;
   Progress progress(o.quiet);
   if (o.witness == "auto") {
@@ -289,7 +293,7 @@ int sample_command(const GanOptions& o) {
   const Pair pair = pair_of_run(o.pair);
   const ChosenCalibration chosen = load_calibration(o.pair);
   FilterOptions f = o.filter;
-  if (!o.given.contains("protocol")) f.protocol = chosen.protocol;
+  f.protocol = o.given.contains("protocol") ? parse_protocol(o.protocol) : chosen.protocol;
   if (!o.given.contains("per-output")) f.per_output = chosen.per_output;
   f.validate();
   const std::string folder =
@@ -330,14 +334,15 @@ int sample_command(const GanOptions& o) {
             {{"arr_0", {n, pair.image[1], pair.image[2], pair.image[0]}, {raw}, "|u1"}});
   const double render = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Filtered& r = got.filtered;
+  const bool plain = f.protocol == ProtocolKind::kPlain;
   const json facts = {{"run", o.pair},
                       {"output", folder},
-                      {"protocol", f.protocol},
-                      {"calibration", f.protocol == "plain" ? "" : chosen.calibration.method},
+                      {"protocol", to_string(f.protocol)},
+                      {"calibration", plain ? "" : to_string(chosen.calibration.method)},
                       {"outputs", n},
                       {"per_output", f.per_output},
-                      {"proposals", f.protocol == "plain" ? n : r.proposals},
-                      {"acceptance", f.protocol == "plain" ? json() : json(r.acceptance)},
+                      {"proposals", plain ? n : r.proposals},
+                      {"acceptance", plain ? json() : json(r.acceptance)},
                       {"unique", r.unique},
                       {"longest_run", r.longest_run},
                       {"stuck_starts", r.stuck},
@@ -356,8 +361,8 @@ int sample_command(const GanOptions& o) {
   if (o.json) {
     print_json(facts);
   } else {
-    fmt::print("{} outputs by {}: {} proposals, ", n, f.protocol, facts["proposals"].get<int64_t>());
-    if (f.protocol != "plain")
+    fmt::print("{} outputs by {}: {} proposals, ", n, to_string(f.protocol), facts["proposals"].get<int64_t>());
+    if (!plain)
       fmt::print("acceptance {:.3f}, {:.1f} % different, longest run {}, ", r.acceptance, 100 * r.unique,
                  r.longest_run);
     fmt::print("{:.1f} s in the networks, {:.2f} s in the filter, {:.1f} s rendering.\n", got.network_seconds,

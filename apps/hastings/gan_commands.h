@@ -4,9 +4,10 @@
 #include <set>
 #include <string>
 
-#include "hastings/gan/choose.h"
+#include "hastings/gan/calibrate/choice_file.h"
+#include "hastings/gan/calibrate/choose.h"
+#include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
-#include "hastings/gan/sample.h"
 #include "hastings/score/compare.h"
 
 namespace hastings::app {
@@ -20,13 +21,16 @@ struct GanOptions {
   std::string folder;
   // train
   GanTrainRequest request;
+  std::string loss = "arlb";
   bool resume = false, overwrite = false;
   // calibrate
   std::string pair, weights_folder;
   CalibrateOptions calibration;
+  std::string calibrated_method = "auto", calibrated_protocol = "auto";
   std::string witness = "auto", witness_weights;
   // sample
   FilterOptions filter;
+  std::string protocol;
   uint64_t filter_seed = 1;
   bool pictures = false;
   int threads = 0;

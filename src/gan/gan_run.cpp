@@ -14,7 +14,8 @@
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
-#include "hastings/gan/classifier.h"
+#include "hastings/gan/network/classifier.h"
+#include "hastings/gan/network/preset.h"
 
 namespace hastings {
 namespace {
@@ -49,7 +50,7 @@ GanData data_from(const json& j) {
 }
 
 json to_json(const GanTrainRequest& r) {
-  return {{"loss", r.train.loss},
+  return {{"loss", to_string(r.train.loss)},
           {"batch", r.train.batch},
           {"iterations", r.train.iterations},
           {"epochs", r.train.epochs},
@@ -242,7 +243,7 @@ GanTrainRequest stored_gan_request(const std::string& folder) {
   GanTrainRequest r;
   try {
     const json config = read_json(path), &j = config.at("train");
-    r.train.loss = j.at("loss").get<std::string>();
+    r.train.loss = parse_loss(j.at("loss").get<std::string>());
     r.train.batch = j.at("batch").get<int64_t>();
     r.train.iterations = j.at("iterations").get<int64_t>();
     r.train.epochs = j.at("epochs").get<double>();
@@ -341,7 +342,7 @@ GanTrained train_gan(OutputFolder& folder, const SplitImages& images, const GanT
     if (p.iteration % grid_every == 0 || p.iteration == p.iterations)
       save_grid(folder, pair, request.train.seed, p.iteration);
     LearnProgress event;
-    event.phase = request.train.loss;
+    event.phase = to_string(request.train.loss);
     event.iteration = p.iteration;
     event.max_iterations = p.iterations;
     event.loss = p.generator_loss;

@@ -8,26 +8,25 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/fields.h"
-#include "hastings/core/names.h"
 #include "hastings/core/parallel.h"
+#include "hastings/core/registry.h"
 #include "local_moves.h"
 #include "sample_chain.h"
 
 namespace hastings {
-namespace {
+const std::vector<LocalMovesEntry>& local_moves() {
+  static const std::vector<LocalMovesEntry> all = {
+      {LocalMoves::kAuto, "auto", "hmc where independent moves alone would stick"},
+      {LocalMoves::kNone, "none", "independent moves alone"},
+      {LocalMoves::kRandomWalk, "rw", "random walk"},
+      {LocalMoves::kMala, "mala", "Langevin"},
+      {LocalMoves::kHmc, "hmc", "Hamiltonian"},
+      {LocalMoves::kMixture, "mixture", "random walk inside the proposal"}};
+  return all;
+}
 
-const Names<LocalMoves> kMoves{"local_moves",
-                               {{"auto", LocalMoves::kAuto},
-                                {"none", LocalMoves::kNone},
-                                {"rw", LocalMoves::kRandomWalk},
-                                {"mala", LocalMoves::kMala},
-                                {"hmc", LocalMoves::kHmc},
-                                {"mixture", LocalMoves::kMixture}}};
-
-}  // namespace
-
-std::string to_string(LocalMoves moves) { return kMoves.name(moves); }
-void parse(const std::string& name, LocalMoves& moves) { moves = kMoves.value(name); }
+std::string to_string(LocalMoves moves) { return entry_of(local_moves(), moves).name; }
+void parse(const std::string& name, LocalMoves& moves) { moves = find_entry(local_moves(), "local_moves", name).kind; }
 
 Sampler::Sampler(const Target& target, const Proposal& proposal, const SampleOptions& options) : options_(options) {
   options_.validate();

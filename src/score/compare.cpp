@@ -56,13 +56,13 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
   out.real_count = std::min(held_out.size(0), o.outputs);
   out.real = frechet_distance(feature_moments(features(held_out.narrow(0, 0, out.real_count), o.threads)), reference);
 
-  std::vector<std::string> protocols = {"plain", chosen.protocol};
-  if (chosen.protocol == "plain") protocols.pop_back();
+  std::vector<std::string> protocols = {"plain", to_string(chosen.protocol)};
+  if (chosen.protocol == ProtocolKind::kPlain) protocols.pop_back();
   protocols.insert(protocols.end(), o.rivals.begin(), o.rivals.end());
   // What a cell depends on besides protocol and seed.
-  const std::string identity =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output, chosen.calibration.method,
-                  chosen.calibration.penalty, chosen.calibration.bias, chosen.expected.distance, images.data.spec);
+  const std::string identity = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", features.name(), o.outputs, o.per_output,
+                                           to_string(chosen.calibration.method), chosen.calibration.penalty,
+                                           chosen.calibration.bias, chosen.expected.distance, images.data.spec);
   for (int s = 0; s < o.seeds; ++s) {
     const uint64_t seed = o.first_seed + static_cast<uint64_t>(s);
     const Proposals proposals(pair, seed, Phase::kCompare, o.threads);
@@ -77,7 +77,7 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
           continue;
         }
       }
-      missing.push_back({protocol, o.outputs, o.per_output});
+      missing.push_back({parse_protocol(protocol), o.outputs, o.per_output});
     }
     if (missing.empty()) continue;
     if (observer.should_stop()) throw Interrupted("interrupted; finished cells are kept");
@@ -86,7 +86,7 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
       const auto begin = std::chrono::steady_clock::now();
       const Filtered& f = samples[i].filtered;
       CompareCell cell;
-      cell.protocol = missing[i].protocol;
+      cell.protocol = to_string(missing[i].protocol);
       cell.seed = seed;
       cell.distance = frechet_distance(feature_moments(features(proposals.render(f.chosen), o.threads)), reference);
       cell.acceptance = f.acceptance;

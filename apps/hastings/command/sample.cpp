@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "hastings/core/json.h"
+#include "hastings/core/registry.h"
 #include "hastings/run/sample_run.h"
 #include "run_options.h"
 #include "summary_table.h"
@@ -49,8 +50,7 @@ void add_sample_options(CLI::App& command, SampleRunRequest& request) {
   option(command
              .add_option_function<std::string>(
                  "--local-moves", [&s](const std::string& name) { parse(name, s.local_moves); },
-                 "Mix in local steps: none, rw, mala, hmc, mixture (random walk inside the proposal), auto "
-                 "(hmc where independent moves alone would stick)")
+                 "Mix in local steps: " + help_of(local_moves()))
              ->default_str(to_string(s.local_moves)));
   option(command.add_option("--local-fraction", s.local_fraction,
                             "Share of local steps (auto: at least a half, where it turns to them)"));

@@ -1,4 +1,5 @@
-// Quasi-Newton (L-BFGS) ascent of a log density from many points at once.
+// Quasi-Newton (L-BFGS) ascent of a log density from many points at once. core/lbfgs.h is for one convex function from
+// one start; log densities need not be concave, so that a row may fail here and stay.
 #pragma once
 
 #include "hastings/target/target.h"

@@ -7,8 +7,8 @@
 
 #include "hastings/core/output_folder.h"
 #include "hastings/data/images.h"
-#include "hastings/gan/features.h"
-#include "hastings/gan/train.h"
+#include "hastings/gan/network/features.h"
+#include "hastings/gan/train/train.h"
 
 namespace hastings {
 

@@ -17,14 +17,12 @@
 namespace hastings {
 
 // Steps mixed into those of the independent proposal.
-enum class LocalMoves {
-  kAuto,  // HMC where independent moves alone would stick
-  kNone,
-  kRandomWalk,
-  kMala,
-  kHmc,
-  kMixture,  // a random walk inside the proposal: one kernel with the ratio of the whole
+enum class LocalMoves { kAuto, kNone, kRandomWalk, kMala, kHmc, kMixture };
+struct LocalMovesEntry {
+  LocalMoves kind;
+  const char *name, *help;
 };
+const std::vector<LocalMovesEntry>& local_moves();
 std::string to_string(LocalMoves moves);
 void parse(const std::string& name, LocalMoves& moves);  // ConfigError: must be auto, none, rw, mala, hmc or mixture
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "hastings/core/events.h"
-#include "hastings/gan/features.h"
+#include "hastings/gan/filter/sample.h"
 #include "hastings/gan/gan_run.h"
-#include "hastings/gan/sample.h"
+#include "hastings/gan/network/features.h"
 
 namespace hastings {
 

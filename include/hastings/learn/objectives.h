@@ -1,2 +1,0 @@
-#pragma once
-#include "hastings/core/objectives.h"

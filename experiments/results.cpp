@@ -13,7 +13,9 @@
 
 #include "hastings/core/error.h"
 #include "hastings/core/files.h"
+#include "hastings/diagnose/ess.h"
 #include "hastings/io/stored_fit.h"
+#include "hastings/sample/sampler.h"
 #include "hastings/target/registry.h"
 #include "measure.h"
 

@@ -85,7 +85,7 @@ idx t10k-images-idx3-ubyte t10k-labels-idx1-ubyte 400 2
 "$hastings" gan train mnist:labelled -o l "${small[@]}" --iterations 300 --calibrate-images 400 --reference-images 300 >out 2>err
 check "train on labelled images" [ $? -eq 0 ]
 "$hastings" gan calibrate l -q >out 2>err; check "calibrate with labels" [ $? -eq 0 ]
-check "classifiers are the judge" grep -q "in 3 classifiers of its 2 labels" out
+check "distances are taken in what classifiers see" grep -q '"space": "3 classifiers of its 2 labels"' l/calibration.json
 check "and is kept" [ -s l/classifiers.safetensors ]
 cp l/calibration.json first.json
 cp l/classifiers.safetensors first.safetensors
@@ -101,7 +101,7 @@ fails 3 "witness.safetensors" gan sample l -n 100 -q
 sed 's/\[1, 8, 8\]/[1, 16, 16]/; s/"kernel": 2/"kernel": 4/' features.json >other.json
 fails 2 "wants images of 1x16x16" gan calibrate l --witness other.json --witness-weights w.safetensors -q
 "$hastings" gan calibrate l --witness none -q >out 2>err
-check "the discriminator alone" grep -q "in the discriminator's features" out
+check "the discriminator alone" grep -q "\"space\": \"the discriminator's features\"" l/calibration.json
 # Other images, or in another order, are not the ones that were split; more training drops a calibration.
 cp -r labelled moved
 "$hastings" gan calibrate l --data mnist:moved --witness none -q >out 2>err; check "data that have moved" [ $? -eq 0 ]

@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "command/command.h"
-#include "gan.h"
 #include "hastings/core/error.h"
 #include "hastings/core/json.h"
 #include "hastings/io/stored_fit.h"
@@ -21,8 +20,11 @@ namespace {
 
 using namespace hastings::app;
 
-constexpr Command (*kCommands[])(CLI::App&) = {targets_command, fit_command,     check_command,  sample_command,
-                                               convert_command, summary_command, report_command, reproduce_command};
+constexpr Command (*kCommands[])(CLI::App&) = {targets_command, fit_command,       check_command,
+                                               sample_command,  convert_command,   summary_command,
+                                               report_command,  reproduce_command, data_command};
+constexpr Command (*kGanCommands[])(CLI::App&) = {gan_train_command, gan_calibrate_command, gan_sample_command,
+                                                  gan_compare_command};
 
 int run(int argc, char** argv) {
   CLI::App app{"Learn a proposal for the Metropolis-Hastings algorithm by its acceptance rate, and sample with it."};
@@ -30,7 +32,10 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", hastings::version());
   std::vector<Command> commands;
   for (const auto& make : kCommands) commands.push_back(make(app));
-  GanCommands gan(app);
+  auto* gan =
+      app.add_subcommand("gan", "Train a generator by its acceptance rate; sample a GAN through Metropolis-Hastings");
+  gan->require_subcommand(1);
+  for (const auto& make : kGanCommands) commands.push_back(make(*gan));
   check_numbers(app);
   try {
     app.parse(argc, argv);
@@ -38,7 +43,6 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return fail(2, error.what());
   }
-  if (const auto code = gan.run()) return *code;
   for (const auto& command : commands) {
     if (command.app->parsed()) return command.run();
   }

@@ -11,8 +11,8 @@
 #include "hastings/core/registry.h"
 #include "hastings/gan/calibrate/choose.h"
 #include "hastings/gan/filter/sample.h"
-#include "hastings/gan/gan_run.h"
 #include "hastings/gan/network/preset.h"
+#include "hastings/run/gan_run.h"
 #include "support.h"
 
 namespace hastings {

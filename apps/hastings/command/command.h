@@ -25,6 +25,11 @@ Command convert_command(CLI::App& app);
 Command summary_command(CLI::App& app);
 Command report_command(CLI::App& app);
 Command reproduce_command(CLI::App& app);
+Command data_command(CLI::App& app);
+Command gan_train_command(CLI::App& gan);
+Command gan_calibrate_command(CLI::App& gan);
+Command gan_sample_command(CLI::App& gan);
+Command gan_compare_command(CLI::App& gan);
 
 // How a command speaks.
 struct Voice {

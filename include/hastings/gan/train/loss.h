@@ -50,5 +50,6 @@ const std::vector<LossEntry>& gan_losses();
 const LossEntry& entry_of(LossKind kind);
 LossKind parse_loss(const std::string& name);  // ConfigError lists the names
 std::string to_string(LossKind kind);
+inline void parse(const std::string& name, LossKind& kind) { kind = parse_loss(name); }
 
 }  // namespace hastings

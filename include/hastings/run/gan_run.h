@@ -2,6 +2,7 @@
 // state.safetensors (to go on training), classifiers.json, calibration.json with witness.json.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,18 @@ struct GanData {
   ImageOptions images;
   SplitOptions splits;
   uint64_t seed = 1;  // of the splits
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("spec", spec);
+    a("crop", images.crop);
+    a("size", images.size);
+    a("channels", images.channels);
+    a("calibrate", splits.calibrate);
+    a("reference", splits.reference);
+    a("seed", seed);
+    a.later("trained", splits.train);
+  }
 };
 
 // The data of a run with its splits; they are checked as they are loaded.
@@ -44,6 +57,23 @@ struct GanTrainRequest {
   double checkpoint_seconds = 60;
   int64_t grid_every = 0;  // iterations between sample grids; 0: twenty of them
   int threads = 0;
+
+  template <class Archive>
+  void fields(Archive& a) {
+    a("loss", train.loss);
+    a("batch", train.batch);
+    a("iterations", train.iterations);
+    a("epochs", train.epochs);
+    a("learning_rate", train.learning_rate);
+    a("critic_steps", train.critic_steps);
+    a("gradient_penalty", train.gradient_penalty);
+    a("seed", train.seed);
+    a("networks", networks);
+    a("width", width);
+    a("latent", latent);
+    a("grid_every", grid_every);
+    a("threads", threads);
+  }
 };
 
 struct GanTrained {
@@ -65,6 +95,10 @@ std::shared_ptr<const FeatureNetwork> run_classifiers(OutputFolder& folder, cons
                                                       Observer& observer);
 
 bool is_gan_run(const std::string& folder);
+// The networks of a run; ConfigError if there are none.
+Pair pair_of_run(const std::string& folder);
+// How many images are for what, and held-out images that are elsewhere too, in words.
+void tell_splits(const SplitImages& images, const std::function<void(const std::string&)>& tell);
 
 // Puts a pair that was trained elsewhere into a run folder, with its weights; TorchScript modules stay where they are.
 // A calibration that lies there is dropped.

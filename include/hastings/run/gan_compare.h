@@ -1,14 +1,16 @@
-// Is a filtered GAN better than the plain one? Distances at equal numbers, over several seeds, with paired differences.
+// `hastings gan compare`: is a filtered GAN better than the plain one? Distances at equal numbers, over several seeds,
+// with paired differences.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hastings/core/events.h"
 #include "hastings/gan/filter/sample.h"
-#include "hastings/gan/gan_run.h"
 #include "hastings/gan/network/features.h"
+#include "hastings/run/gan_run.h"
 
 namespace hastings {
 
@@ -44,6 +46,7 @@ struct Comparison {
   std::vector<CompareRow> rows;
   std::vector<CompareCell> cells;
   std::vector<std::string> warnings;
+  std::string table;  // Markdown
 };
 
 // Finished cells are kept in `folder` and not computed again.
@@ -51,5 +54,15 @@ Comparison compare_gan(OutputFolder& run, const Pair& pair, const ChosenCalibrat
                        const FeatureNetwork& features, const CompareOptions& options, Observer& observer);
 
 std::string comparison_markdown(const Comparison& comparison, const CompareOptions& options);
+
+struct GanCompareRequest {
+  std::string run;
+  std::string features, feature_weights;  // a feature network, and its weights where the JSON does not say
+  std::string data;                       // where the run's data are now; empty: where they were
+  std::optional<int64_t> per_output;      // nothing: as calibrated
+  CompareOptions options;
+};
+// Also writes compare/table.md.
+Comparison gan_compare(const GanCompareRequest& request, Observer& observer);
 
 }  // namespace hastings

@@ -1,4 +1,4 @@
-#include "hastings/gan/gan_run.h"
+#include "hastings/run/gan_run.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "hastings/core/error.h"
+#include "hastings/core/fields.h"
 #include "hastings/core/files.h"
 #include "hastings/core/json.h"
 #include "hastings/core/parallel.h"
@@ -24,46 +25,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 std::string in(const std::string& folder, const std::string& file) { return (fs::path(folder) / file).string(); }
-
-json to_json(const GanData& d) {
-  return {{"spec", d.spec},
-          {"crop", d.images.crop},
-          {"size", d.images.size},
-          {"channels", d.images.channels},
-          {"calibrate", d.splits.calibrate},
-          {"reference", d.splits.reference},
-          {"seed", d.seed},
-          {"trained", d.splits.train}};
-}
-
-GanData data_from(const json& j) {
-  GanData d;
-  d.spec = j.at("spec").get<std::string>();
-  d.images.crop = j.at("crop").get<std::string>();
-  d.images.size = j.at("size").get<int64_t>();
-  d.images.channels = j.at("channels").get<int>();
-  d.splits.calibrate = j.at("calibrate").get<int64_t>();
-  d.splits.reference = j.at("reference").get<int64_t>();
-  d.seed = j.at("seed").get<uint64_t>();
-  d.splits.train = j.value("trained", true);
-  return d;
-}
-
-json to_json(const GanTrainRequest& r) {
-  return {{"loss", to_string(r.train.loss)},
-          {"batch", r.train.batch},
-          {"iterations", r.train.iterations},
-          {"epochs", r.train.epochs},
-          {"learning_rate", r.train.learning_rate},
-          {"critic_steps", r.train.critic_steps},
-          {"gradient_penalty", r.train.gradient_penalty},
-          {"seed", r.train.seed},
-          {"networks", r.networks},
-          {"width", r.width},
-          {"latent", r.latent},
-          {"grid_every", r.grid_every},
-          {"threads", r.threads}};
-}
 
 constexpr const char* kHistoryLine = "history.line";  // in the state
 constexpr const char* kHistoryHead = "iteration,discriminator_loss,generator_loss,acceptance,seconds\n";
@@ -167,7 +128,7 @@ SplitImages load_split_images(const GanData& data) {
 }
 
 void save_splits(OutputFolder& folder, const SplitImages& images) {
-  write_file(folder.file("splits.json"), json{{"data", to_json(images.data)},
+  write_file(folder.file("splits.json"), json{{"data", images.data},
                                               {"fingerprint", images.fingerprint},
                                               {"train", images.splits.train},
                                               {"calibrate", images.splits.calibrate},
@@ -182,7 +143,7 @@ SplitImages load_splits(const std::string& folder, const std::string& spec) {
   const json j = read_json(path);
   SplitImages out;
   try {
-    out.data = data_from(j.at("data"));
+    j.at("data").get_to(out.data);
     out.splits.train = j.at("train").get<std::vector<int64_t>>();
     out.splits.calibrate = j.at("calibrate").get<std::vector<int64_t>>();
     out.splits.reference = j.at("reference").get<std::vector<int64_t>>();
@@ -240,26 +201,13 @@ std::string stored_description(const std::string& folder) {
 GanTrainRequest stored_gan_request(const std::string& folder) {
   const std::string path = in(folder, "config.json");
   if (!fs::exists(path)) throw ConfigError(fmt::format("{}: holds no training to resume", folder));
-  GanTrainRequest r;
   try {
-    const json config = read_json(path), &j = config.at("train");
-    r.train.loss = parse_loss(j.at("loss").get<std::string>());
-    r.train.batch = j.at("batch").get<int64_t>();
-    r.train.iterations = j.at("iterations").get<int64_t>();
-    r.train.epochs = j.at("epochs").get<double>();
-    r.train.learning_rate = j.at("learning_rate").get<double>();
-    r.train.critic_steps = j.at("critic_steps").get<int64_t>();
-    r.train.gradient_penalty = j.at("gradient_penalty").get<double>();
-    r.train.seed = j.at("seed").get<uint64_t>();
-    r.networks = j.at("networks").get<std::string>();
-    r.width = j.at("width").get<int64_t>();
-    r.latent = j.at("latent").get<int64_t>();
-    r.grid_every = j.at("grid_every").get<int64_t>();
-    r.threads = j.at("threads").get<int>();
+    return read_json(path).at("train").get<GanTrainRequest>();
   } catch (const json::exception&) {
     throw DataError(fmt::format("{}: is damaged", path));
+  } catch (const Error& error) {
+    throw DataError(fmt::format("{}: is damaged ({})", path, error.what()));
   }
-  return r;
 }
 
 GanTrained train_gan(OutputFolder& folder, const SplitImages& images, const GanTrainRequest& request, bool resume,
@@ -291,11 +239,8 @@ GanTrained train_gan(OutputFolder& folder, const SplitImages& images, const GanT
   }
   GanTrainRequest resolved = request;
   resolved.threads = resolve_threads(request.threads);
-  write_file(
-      folder.file("config.json"),
-      json{{"train", to_json(resolved)}, {"pair", json::parse(pair.description)}, {"data", to_json(images.data)}}.dump(
-          2) +
-          "\n");
+  write_file(folder.file("config.json"),
+             json{{"train", resolved}, {"pair", json::parse(pair.description)}, {"data", images.data}}.dump(2) + "\n");
   save_splits(folder, images);
 
   const TensorThreads threads(resolved.threads);
@@ -362,6 +307,22 @@ GanTrained train_gan(OutputFolder& folder, const SplitImages& images, const GanT
   out.iterations = trainer.iteration();
   out.seconds = since();
   return out;
+}
+
+Pair pair_of_run(const std::string& folder) {
+  if (!fs::is_directory(folder)) throw ConfigError(fmt::format("{}: is neither a run's folder nor a pair", folder));
+  if (!is_gan_run(folder)) throw ConfigError(fmt::format("{}: is not a GAN's run (no pair.json)", folder));
+  return load_pair(in(folder, "pair.json"));
+}
+
+void tell_splits(const SplitImages& images, const std::function<void(const std::string&)>& tell) {
+  const auto& s = images.splits;
+  const auto& p = images.images.pixels;
+  tell(fmt::format("{}: {} images of {}x{}x{}; {} to train, {} to calibrate, {} for scores.", images.data.spec,
+                   p.size(0), p.size(1), p.size(2), p.size(3), s.train.size(), s.calibrate.size(), s.reference.size()));
+  if (images.copies > 0)
+    tell(fmt::format("hastings: warning: {} held-out images have an exact copy in another part of the data.",
+                     images.copies));
 }
 
 }  // namespace hastings

@@ -1,4 +1,4 @@
-#include "hastings/score/compare.h"
+#include "hastings/run/gan_compare.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -14,6 +14,7 @@
 #include "hastings/core/json.h"
 #include "hastings/diagnose/frechet.h"
 #include "hastings/diagnose/mean_error.h"
+#include "hastings/gan/calibrate/choice_file.h"
 
 namespace hastings {
 
@@ -151,6 +152,21 @@ std::string comparison_markdown(const Comparison& c, const CompareOptions& o) {
                         plain ? "" : fmt::format("{:.3f}", r.acceptance), 100 * r.unique, r.seconds);
   }
   return text;
+}
+
+Comparison gan_compare(const GanCompareRequest& request, Observer& observer) {
+  const Pair pair = pair_of_run(request.run);
+  OutputFolder run(request.run, FolderKind::kGan, OutputFolder::Use::kGoOn);
+  const ChosenCalibration chosen = load_calibration(run.path());
+  CompareOptions options = request.options;
+  options.per_output = request.per_output.value_or(chosen.per_output);
+  const FeatureNetwork features(request.features, request.feature_weights);
+  const SplitImages images = load_splits(run.path(), request.data);
+  Comparison got = compare_gan(run, pair, chosen, images, features, options, observer);
+  for (const auto& w : got.warnings) observer.on_warning(w);
+  got.table = comparison_markdown(got, options);
+  write_file(run.file("compare/table.md"), got.table);
+  return got;
 }
 
 }  // namespace hastings

@@ -387,6 +387,15 @@ TEST_F(Hostile, RunsThatWereTamperedWith) {
     tamper("summary.json", text, [&] { load_summary(run); });
     tamper("summary.json", text, more);
   }
+  // Numbers that their types do not hold.
+  for (const char* number : {"4e98", "2.5", "99999999999", "-1e300", "\"ten\""}) {
+    std::string text = read_file(run + "/summary.json");
+    const std::string field = "\"leapfrog_steps\": ";
+    for (size_t at = 0; (at = text.find(field, at)) != std::string::npos;)
+      text.replace(at += field.size(), text.find(',', at) - at, number);
+    tamper("summary.json", text, [&] { load_summary(run); });
+    tamper("summary.json", text, more);
+  }
   const std::string proposal = read_file(run + "/proposal.pt");
   for (const size_t size : {size_t{0}, size_t{10}, proposal.size() / 2, proposal.size() - 1})
     tamper("proposal.pt", proposal.substr(0, size), [&] { load_fit(run, 2); });

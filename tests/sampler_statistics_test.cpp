@@ -72,7 +72,10 @@ TEST_P(SamplerTest, MomentsRegionsEvidence) {
   options.chains = 8;
   options.draws = 5000;
   options.warmup = 500;
-  const Errors errors = errors_of(*target, *short_fit(*target), options);
+  // The funnel has weights that only a heavier wide component bounds: else one state is held for longer than any
+  // standard error knows.
+  const double defensive = GetParam() == "funnel" ? 0.3 : 0.05;
+  const Errors errors = errors_of(*target, *short_fit(*target, defensive), options);
   EXPECT_LT(errors.moments, 4.5);
   EXPECT_LT(errors.regions, 4.5);
   EXPECT_LT(errors.evidence, 4.5);

@@ -131,13 +131,13 @@ for _ in $(seq 200); do [ -s k/.sampling/draws-1 ] && break; sleep 0.1; done  # 
 kill -INT $pid
 wait $pid
 check "interrupt exits with 130" [ $? -eq 130 ]
-check "interrupt leaves no scratch" [ ! -e k/.sampling ]
 draws() { grep -c '^[^#l]' k/chain-1.csv; }
 there=$(draws)
 check "interrupt leaves draws" [ "$there" -gt 10 ]
 check "interrupt leaves a summary of them" grep -q "\"draws\": $there" k/summary.json
 "$hastings" sample k --more 11 -q >/dev/null 2>err; check "more draws after an interrupt" [ $? -eq 0 ]
 check "eleven more" [ "$(draws)" -eq $((there + 11)) ]
+check "no scratch is left" [ ! -e k/.sampling ]
 
 # Densities that users bring; stopping where they ask.
 cat > m.py <<'S'

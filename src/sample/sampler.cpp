@@ -92,7 +92,7 @@ void Sampler::restore(const std::map<std::string, Tensor>& state) {
 }
 
 void Portions::took(int64_t draws, double seconds) {
-  constexpr double kWanted = 0.5;
+  constexpr double kWanted = 0.2;
   const double factor = std::clamp(kWanted / std::max(seconds, 1e-3), 0.5, 4.0);
   size_ = std::max<int64_t>(16, static_cast<int64_t>(factor * static_cast<double>(draws)));
 }

@@ -9,7 +9,8 @@ for (run in commandArgs(trailingOnly = TRUE)) {
     draws <- sapply(chains, function(chain) chain[[p$name]])
     theirs <- c(posterior::ess_bulk(draws), posterior::ess_tail(draws), posterior::rhat(draws))
     ours <- c(p$ess_bulk, p$ess_tail, p$rhat)
-    if (any(abs(ours - theirs) > 1e-6 * (1 + abs(ours)))) {
+    # R-hat folds the draws about their median, from which the two in the middle are equally far: rounding ranks them.
+    if (any(abs(ours - theirs) > c(1e-6, 1e-6, 1e-5) * (1 + abs(ours)))) {
       cat(run, p$name, ours, "against", theirs, "\n")
       quit(status = 1)
     }

@@ -131,7 +131,7 @@ class Sampler {
   int64_t draws_ = 0;
 };
 
-// Portions that take about half a second: between them a run can be stopped, stored and looked at.
+// Portions that take about a fifth of a second: between them a run can be stopped, stored and looked at.
 class Portions {
  public:
   int64_t next(int64_t done, int64_t wanted) const { return std::min(wanted, done + size_); }
